@@ -1,7 +1,8 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow beside services that do its work by
-hand, and beside itself with other settings. `scale`: how cost grows with the limit and with replicas. `micro`: has a
-part of it become slower? `soak`: does it grow? `rank`: what ranking one query costs, by recipe. `rerank`: what batching
-across queries is worth, and with `--faults` what a failing reranker costs. `cache`: what the exact cache is worth.
+hand, and beside itself with other settings. `scale`: how CPU and memory grow with documents, partitions, candidates
+and the like. `micro`: has a part of it become slower? `soak`: does it grow? `rank`: what ranking one query costs, by
+recipe. `rerank`: what batching across queries is worth, and with `--faults` what a failing reranker costs. `cache`:
+what the exact cache is worth.
 `models`: what the models in the process do, beside plain loops. `connections`: what a call costs over HTTP.
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
@@ -47,9 +48,11 @@ from bench.commands import (
     soaked,
     stderr,
 )
+from bench.dimensions import DIMENSIONS
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
 from bench.rounds import Plan
+from bench.scaling import quick
 from bench.soak import Soak
 from bench.subject import RANKSTREAM
 
@@ -150,11 +153,15 @@ def _arguments() -> argparse.Namespace:
         "--subject", choices=system.SUBJECTS, nargs="+", default=[*system.SUBJECTS], help="what is measured"
     )
     command.add_argument("--json", action="store_true", help="one JSON object")
-    command = commands.add_parser("scale", help="measure how cost grows with the limit and with replicas")
-    command.set_defaults(run=lambda each: scaled(each.rounds, each.rate, each.client, each.json))
+    command = commands.add_parser("scale", help="measure how CPU a query and memory grow, by dimension")
+    command.set_defaults(run=_scale)
+    command.add_argument("--dimension", choices=DIMENSIONS, nargs="+", default=[*DIMENSIONS], help="each by itself")
     command.add_argument("--rounds", type=_count, default=3)
-    command.add_argument("--rate", type=_positive, default=100.0, help="queries a second for all replicas together")
     command.add_argument("--client", choices=RANKSTREAM, default="librdkafka")
+    command.add_argument(
+        "--quick", action="store_true", help="two values, few queries: it says whether the bench works"
+    )
+    command.add_argument("--plot", type=Path, metavar="DIRECTORY", help="a picture of each, growth-DIMENSION.png")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("payloads", help="simulate the payload cache, on queries by Zipf's law")
     command.set_defaults(run=lambda arguments: kept(arguments.writes, arguments.json))
@@ -197,6 +204,13 @@ def _flow(arguments: argparse.Namespace) -> int:
     if arguments.profile:
         return profile(plan, arguments.subject[0], arguments.json, arguments.flame)
     return flow(plan, arguments.subject, arguments.json, arguments.plot)
+
+
+def _scale(arguments: argparse.Namespace) -> int:
+    dimensions = [DIMENSIONS[name] for name in dict.fromkeys(arguments.dimension)]
+    if arguments.quick:
+        dimensions = [*map(quick, dimensions)]
+    return scaled(dimensions, arguments.rounds, arguments.client, arguments.json, arguments.plot)
 
 
 def _server(arguments: argparse.Namespace) -> int:

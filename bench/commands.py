@@ -31,6 +31,7 @@ from bench import (
     scaling,
     system,
 )
+from bench.dimensions import Dimension
 from bench.flame import draw
 from bench.judged import JudgedSet
 from bench.machine import machine
@@ -245,13 +246,26 @@ def parts(rounds: int, update: bool, as_json: bool) -> int:
     return 1 if slower else 0
 
 
-def scaled(rounds: int, rate: float, client: str, as_json: bool) -> int:
-    """Measure how cost grows; the exit code. Raises BenchError and BrokerError."""
+def scaled(dimensions: Sequence[Dimension], rounds: int, client: str, as_json: bool, pictures: Path | None) -> int:
+    """Measure how cost grows along each dimension; the exit code. Raises BenchError and BrokerError."""
     measured_on = machine()
-    with rig() as started:
-        figures = scaling.scaling(started, RANKSTREAM[client], rounds, rate, stderr.print)
-    _show({"machine": measured_on, "backends": BACKENDS, **figures}, as_json, report.scaling_table(figures))
-    return 0
+    if pictures is not None:
+        pictures.mkdir(parents=True, exist_ok=True)
+    measured = []
+    for dimension in dimensions:
+        # A broker of its own: the topics of one dimension would slow down the next.
+        with rig() as started:
+            figures = scaling.scaling(started, client, dimension, rounds, stderr.print)
+        if pictures is not None:
+            scaling.plot(figures, pictures / f"growth-{dimension.name}.png")
+        measured.append(figures)
+    tables = [table for figures in measured for table in report.scaling_tables(figures)]
+    _show({"machine": measured_on, "backends": BACKENDS, "dimensions": measured}, as_json, *tables)
+    if not_ok := sum(figures["not_ok"] for figures in measured):
+        stderr.print(
+            f"{not_ok} queries without a full answer, which cost less: use a machine that is idle", style="red"
+        )
+    return 1 if not_ok else 0
 
 
 def served(scales: Sequence[real_server.Scale], names: Sequence[str], plan: Plan, as_json: bool) -> int:

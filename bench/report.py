@@ -1,10 +1,13 @@
 """Reports: tables for a terminal."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Table
+
+from bench import comparison
 
 
 def figures_table(report: Mapping[str, Any]) -> Table:
@@ -80,14 +83,22 @@ def _system_goals(goals: Sequence[Mapping[str, Any]]) -> Table:
     return shown
 
 
-def scaling_table(report: Mapping[str, Any]) -> Table:
-    """A row for each limit, by bursts, and for each number of replicas, at one rate."""
-    shown = _table("How a query's cost grows", "", "CPU a query, ms", "p50, ms", "answered a second")
-    for name, rows in (("limit", report["limits"]), ("replicas", report["replicas"])):
-        for row in rows:
-            figures = (("cpu_ms_per_query", 2), ("p50_ms", 0), ("answered_per_s", 0))
-            shown.add_row(f"{name} {row[name]}", *(_ranged(row[figure], digits) for figure, digits in figures))
-    return shown
+def scaling_tables(report: Mapping[str, Any]) -> list[Table]:
+    """Of a dimension: a row a value with CPU under each load and memory, and a row a figure with its exponents."""
+    loads = list(comparison.rows(report["rows"][0]))
+    columns = [*(f"CPU, ms: {load}" for load in loads), "MB", "answers"]
+    cpu = _table(f"How a query's cost grows: {report['unit']}", "", *columns)
+    for row in report["rows"]:
+        measured = comparison.rows(row).values()
+        spent = (_ranged(each["cpu_ms_per_query"], 2) for each in measured)
+        answers = sum((Counter(each["statuses"]) for each in measured), Counter[str]())
+        said = "\n".join(f"{count} {status}" for status, count in sorted(answers.items()))
+        cpu.add_row(f"{row['value']:,}", *spent, _ranged(row["memory_mb"], 0), said)
+    growth = _table("", "exponent", "of the cost", "of its increase", "faster than linear")
+    for name, each in report["growth"].items():
+        slopes = ("" if slope is None else _interval(slope, 2) for slope in (each["cost"], each["increase"]))
+        growth.add_row(name, *slopes, "yes" if each["superlinear"] else "no")
+    return [cpu, growth]
 
 
 def payloads_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -311,7 +322,7 @@ def held_table(report: Mapping[str, Any]) -> Table:
         shown.add_row(
             name,
             *(f"{row[figure]:.1f}" for figure in ("first", "last", "max", "second_quarter", "last_quarter")),
-            f"{slope['estimate']:+.1f} ({slope['low']:+.1f}..{slope['high']:+.1f})",
+            _interval(slope, 1),
             {True: "yes", False: "no"}.get(row.get("flat"), ""),
         )
     return shown
@@ -355,6 +366,11 @@ def _side_by_side(
         return (f"{rows[number]['percent']:.1f}", rows[number]["function"]) if number < len(rows) else ("", "")
 
     return [(cell(left, number), cell(right, number)) for number in range(max(len(left), len(right)))]
+
+
+def _interval(slope: Mapping[str, float], digits: int) -> str:
+    estimate, low, high = (f"{slope[name]:+.{digits}f}" for name in ("estimate", "low", "high"))
+    return f"{estimate} ({low}..{high})"
 
 
 def _ranged(figure: Mapping[str, Any], digits: int) -> str:

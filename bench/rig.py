@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from bench.accounting import thread_seconds
 from bench.child import Child, running_child
 from bench.figures import BenchError, Measurement, Phase
+from bench.footprint import footprint
 from bench.indexing import Indexing
 from bench.kafka.broker import Broker
 from bench.profiling import thread_names
@@ -46,6 +47,10 @@ class Running:
     def pid(self) -> int:
         """The subject's, or its first replica's."""
         return self._replicas[0].process.pid
+
+    def resident_mb(self) -> float:
+        """The memory of all replicas now. Raises OSError if one is gone."""
+        return sum(footprint(replica.process.pid)["rss_mb"] for replica in self._replicas)
 
     def measure(self, phase: Phase) -> Measurement:
         """Load the subject and wait for its answers. Raises BenchError if it or the generator ends, or answers none."""
@@ -94,17 +99,22 @@ class Rig:
 
     @contextlib.contextmanager
     def running(
-        self, subject: Subject, replicas: int = 1, indexed: int = 0, asked: Path | None = None
+        self,
+        subject: Subject,
+        replicas: int = 1,
+        watermarks: Sequence[str] = (),
+        partitions: int | None = None,
+        asked: Path | None = None,
     ) -> Iterator[Running]:
         """Start the subject on topics of this start alone, with a load; end it afterwards. Raises BenchError.
 
-        So many namespaces, which no load asks, have a watermark from the start. The load asks the queries of the file
-        `asked`, if there is one.
+        The namespaces in `watermarks` have one from the start. `partitions`: of the topic of queries, as many as the
+        other topics have by default. The load asks the queries of the file `asked`, if there is one.
         """
-        with self._started(subject, replicas, indexed) as (children, kafka, directory):
+        with self._started(subject, replicas, watermarks, partitions) as (children, kafka, directory):
             command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
             command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
-            if self._real:
+            if self._real or subject.corpus:
                 command += ["--corpus", "texts" if subject.embeds else "vectors"]
             if asked is not None:
                 command += ["--asked", str(asked)]
@@ -123,7 +133,11 @@ class Rig:
 
     @contextlib.contextmanager
     def _started(
-        self, subject: Subject, replicas: int = 1, indexed: int = 0
+        self,
+        subject: Subject,
+        replicas: int = 1,
+        watermarks: Sequence[str] = (),
+        partitions: int | None = None,
     ) -> Iterator[tuple[list[Child], KafkaSettings, Path]]:
         self._starts += 1
         name = f"{subject.name}-{self._starts}"
@@ -139,8 +153,10 @@ class Rig:
                 watermarks=f"watermarks-{name}",
             ),
         )
+        if partitions is not None:
+            self._broker.create_topic(kafka.topics.queries, partitions)
         topics.create(kafka)
-        _publish_watermarks(kafka, indexed)
+        _publish_watermarks(kafka, watermarks)
         with contextlib.ExitStack() as stack:
             children = []
             for number in range(replicas):
@@ -156,10 +172,11 @@ class Rig:
             yield children, kafka, directory
 
 
-def _publish_watermarks(kafka: KafkaSettings, namespaces: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "queue.buffering.max.messages": namespaces + 1})
-    for number in range(namespaces):
-        producer.produce(kafka.topics.watermarks, b"1", b"documents|indexed-%d|0" % number)
+def _publish_watermarks(kafka: KafkaSettings, namespaces: Sequence[str]) -> None:
+    room = {"queue.buffering.max.messages": len(namespaces) + 1}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **room})
+    for namespace in namespaces:
+        producer.produce(kafka.topics.watermarks, b"1", f"documents|{namespace}|0".encode())
     if producer.flush(_START_TIMEOUT):
         raise BenchError("the broker does not take the watermarks in time")
 

@@ -8,7 +8,7 @@ from bench.figures import Measurement, Phase, summary
 from bench.rig import Rig, Running
 from bench.subject import Subject
 
-_WARM_UP_RATE: Final = 200.0
+WARM_UP_RATE: Final = 200.0
 
 Progress = Callable[[str], None]
 
@@ -69,4 +69,4 @@ def compare(rig: Rig, subjects: Sequence[Subject], plan: Plan, progress: Progres
 def warm_up(running: Running, plan: Plan, progress: Progress, prefix: str) -> None:
     """Send queries that no figure counts. Raises BenchError."""
     progress(f"{prefix}: warm-up of {plan.warm_up}")
-    running.measure(Phase(plan.warm_up, _WARM_UP_RATE))
+    running.measure(Phase(plan.warm_up, WARM_UP_RATE))

@@ -48,7 +48,8 @@ def soak(rig: Rig, subject: Subject, plan: Soak, console: Console) -> dict[str, 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     seconds = plan.queries / plan.rate
     bar = Progress(*columns, console=console, disable=not console.is_terminal)
-    with rig.running(subject, indexed=plan.namespaces) as running, bar:
+    others = [f"indexed-{number}" for number in range(plan.namespaces)]
+    with rig.running(subject, watermarks=others) as running, bar:
         running.measure(_WARM_UP)
         task = bar.add_task(f"{plan.queries} queries at {plan.rate:g}/s", total=seconds)
         with sampled(running.pid, _INTERVAL, lambda now: bar.update(task, completed=now)) as samples:

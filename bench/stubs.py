@@ -1,5 +1,6 @@
 """Backends of fixed latency and next to no CPU, as HTTP servers: stubs of Qdrant, a reranker and an embedder. What they
-answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
+answer depends on the request alone, the points and texts of a collection on its name. Each has a switch,
+`POST /control {"fault": ...}`, that makes it fail.
     python -m bench.stubs --qdrant-port 6333 --rerank-port 8080 --embed-port 8081 --rerank-latency-ms 30
 """
 
@@ -33,9 +34,22 @@ NAMESPACE = "default"
 TENANT = "tenant-"
 """The namespaces beside the default one, before their number. The ids of their points end with it."""
 
-IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
 
-_BEGINNINGS = {point[:-12]: number for number, point in enumerate(IDS)}
+@functools.cache
+def _ids(points: int) -> list[str]:
+    return [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(points)]
+
+
+@functools.cache
+def _numbers(points: int) -> dict[str, int]:
+    """The number of each point by the part of its id that all namespaces share."""
+    return {point[:-12]: number for number, point in enumerate(_ids(points))}
+
+
+IDS = _ids(POOL)
+
+_COLLECTION: Final = "documents"
+_SIZED: Final = re.compile("([0-9]+)-points-of-([0-9]+)")
 _ENDS: Final = re.compile(rb'(?<=-[0-9a-f]{4})-[0-9a-f]{12}"')
 _WORDS = "harbor lantern violin ledger copper meadow signal winter bridge orchard compass river granite letter"
 _INFO: dict[str, Any] = {
@@ -56,10 +70,32 @@ _INFO: dict[str, Any] = {
 }
 
 
-def text(number: int) -> str:
-    """The text of point `number` of the pool: about 470 characters."""
-    rng = random.Random(number)
-    return f"Entry {number}: " + " ".join(rng.choices(_WORDS.split(), k=66))
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A stub collection: its points, a multiple of POOL, and the characters of a text, 0 for about 470 each."""
+
+    points: int = POOL
+    characters: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name by which the stub knows it."""
+        return _COLLECTION if self == Collection() else f"{self.points}-points-of-{self.characters}"
+
+    @classmethod
+    def named(cls, name: str) -> "Collection":
+        """The collection of a name; any that says nothing else has the defaults."""
+        sized = _SIZED.fullmatch(name)
+        return cls(*map(int, sized.groups())) if sized else cls()
+
+
+def text(number: int, characters: int = 0) -> str:
+    """The text of point `number`: so many characters, or about 470."""
+    rng, words = random.Random(number), _WORDS.split()
+    if not characters:
+        return f"Entry {number}: " + " ".join(rng.choices(words, k=66))
+    # No word and its space are shorter than six characters.
+    return (f"Entry {number}: " + " ".join(rng.choices(words, k=characters // 6 + 1)))[:characters]
 
 
 def relevance(query: str, document: str) -> float:
@@ -71,19 +107,21 @@ def qdrant_app(latency: float) -> web.Application:
     """Qdrant's `query`, `query/batch`, retrieval, collection info and `/readyz`; the first three take `latency` s."""
 
     async def search(request: web.Request) -> web.Response:
-        searches = orjson.loads(await request.read())["searches"]
+        collection, searches = _collection(request), orjson.loads(await request.read())["searches"]
         await asyncio.sleep(latency)
-        return _json(b'{"result":[' + b",".join(map(_found, searches)) + b'],"status":"ok","time":0.0}')
+        found = (_found(collection, each) for each in searches)
+        return _json(b'{"result":[' + b",".join(found) + b'],"status":"ok","time":0.0}')
 
     async def search_alone(request: web.Request) -> web.Response:
         body = orjson.loads(await request.read())
         await asyncio.sleep(latency)
-        return _json(b'{"result":' + _found(body) + b',"status":"ok","time":0.0}')
+        return _json(b'{"result":' + _found(_collection(request), body) + b',"status":"ok","time":0.0}')
 
     async def retrieve(request: web.Request) -> web.Response:
-        ids = orjson.loads(await request.read())["ids"]
+        collection, ids = _collection(request), orjson.loads(await request.read())["ids"]
         await asyncio.sleep(latency)
-        records = (_record(point) for point in ids if point[:-12] in _BEGINNINGS)
+        known = _numbers(collection.points)
+        records = (_record(collection, point, known[point[:-12]]) for point in ids if point[:-12] in known)
         return _json(b'{"result":[' + b",".join(records) + b'],"status":"ok","time":0.0}')
 
     async def info(_: web.Request) -> web.Response:
@@ -218,8 +256,12 @@ async def _drip(request: web.Request, answer: web.StreamResponse) -> web.StreamR
     return slow
 
 
+def _collection(request: web.Request) -> Collection:
+    return Collection.named(request.match_info["collection"])
+
+
 def _start_of(search: dict[str, Any]) -> int:
-    """The position in the pool at which the hits of `search` start."""
+    """The position in a pool of POOL points at which the hits of `search` start."""
     query = search.get("query")
     if isinstance(query, list):
         # A few numbers tell vectors apart; to write all of them costs as much as the rest of the answer.
@@ -227,9 +269,11 @@ def _start_of(search: dict[str, Any]) -> int:
     return zlib.crc32(orjson.dumps(search)) % POOL
 
 
-def _found(search: dict[str, Any]) -> bytes:
+def _found(collection: Collection, search: dict[str, Any]) -> bytes:
     wanted = search.get("with_payload")
-    found = _hits(_start_of(search), search.get("limit", 10), None if not wanted else wanted is True)
+    # As many positions in a larger pool: the answers are cached.
+    start = _start_of(search) * (collection.points // POOL)
+    found = _hits(collection, start, search.get("limit", 10), None if not wanted else wanted is True)
     tenant = next((name for name in _namespaces(search) if name.startswith(TENANT)), None)
     return found if tenant is None else _of_tenant(found, int(tenant.removeprefix(TENANT)))
 
@@ -246,32 +290,32 @@ def _of_tenant(points: bytes, number: int) -> bytes:
 
 
 @functools.cache
-def _hits(start: int, limit: int, whole: bool | None) -> bytes:
+def _hits(collection: Collection, start: int, limit: int, whole: bool | None) -> bytes:
     """Hits with the whole payload, or what the default recipe reads of it, or none."""
-    hits = []
-    for rank in range(min(limit, POOL)):
-        number = (start + rank) % POOL
-        known = _payload(number) if whole else b'{"_content":%d,"namespace":"default"}' % number
+    hits, points = [], collection.points
+    for rank in range(min(limit, points)):
+        number = (start + rank) % points
+        known = _payload(collection, number) if whole else b'{"_content":%d,"namespace":"default"}' % number
         payload = b"" if whole is None else b',"payload":' + known
-        score = b"%.4f" % (1 - rank / POOL)
-        hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (IDS[number].encode(), score, payload))
+        score = b"%.4f" % (1 - rank / points)
+        hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (_ids(points)[number].encode(), score, payload))
     return b'{"points":[' + b",".join(hits) + b"]}"
 
 
 @functools.cache
-def _payload(number: int) -> bytes:
-    return orjson.dumps({"text": text(number), "id": f"doc-{number}", "namespace": NAMESPACE, "_content": number})
+def _payload(collection: Collection, number: int) -> bytes:
+    written = text(number, collection.characters)
+    return orjson.dumps({"text": written, "id": f"doc-{number}", "namespace": NAMESPACE, "_content": number})
 
 
-def _record(point: str) -> bytes:
-    number = _BEGINNINGS[point[:-12]]
-    own = _own_record(number)
-    return own if point == IDS[number] else _of_tenant(own, int(point[-12:], 16))
+def _record(collection: Collection, point: str, number: int) -> bytes:
+    own = _own_record(collection, number)
+    return own if point == _ids(collection.points)[number] else _of_tenant(own, int(point[-12:], 16))
 
 
 @functools.cache
-def _own_record(number: int) -> bytes:
-    return b'{"id":"%b","payload":%b}' % (IDS[number].encode(), _payload(number))
+def _own_record(collection: Collection, number: int) -> bytes:
+    return b'{"id":"%b","payload":%b}' % (_ids(collection.points)[number].encode(), _payload(collection, number))
 
 
 @functools.lru_cache(POOL)

@@ -47,12 +47,14 @@ class Launch:
 class Subject:
     """One process that answers query events with result events, or indexes documents, by its name in the report.
 
-    `embeds`: queries that it is asked on a real server come without vectors.
+    `embeds`: queries that it is asked on a real server come without vectors. `corpus`: it has an index of its own, of
+    the corpus, whose words its queries then have.
     """
 
     name: str
     launch: Callable[[Surroundings], Launch]
     embeds: bool = False
+    corpus: bool = False
 
 
 def launch(

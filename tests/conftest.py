@@ -49,7 +49,8 @@ CASCADE: Final = "tests/integration/test_cascade_"
 
 MACHINE: Final = (
     *("tests/bench/test_caching.py", "tests/bench/test_calls.py", "tests/bench/test_flow.py"),
-    *("tests/bench/test_real_server.py", "tests/bench/test_saturation.py", "tests/bench/test_system.py"),
+    *("tests/bench/test_real_server.py", "tests/bench/test_saturation.py", "tests/bench/test_scaling.py"),
+    "tests/bench/test_system.py",
     "tests/faults/test_faults.py",
 )
 """The files with tests that load the machine, one at a time: workers that each had one of them would wait."""

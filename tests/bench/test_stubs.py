@@ -12,7 +12,7 @@ import orjson
 import pytest
 from qdrant_client.http import models
 
-from bench.stubs import DIMENSION, IDS, NAMESPACE, Stubs, relevance, stub_backends, text
+from bench.stubs import DIMENSION, IDS, NAMESPACE, Collection, Stubs, relevance, stub_backends, text
 from operators.clients.embedders.bi_encoders import APIS, BiEncoder, dense
 from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint, http_transport
@@ -75,6 +75,24 @@ def test_retrieval_answers_the_ids_that_exist(stubs: Stubs) -> None:
         {"text": text(3), "id": "doc-3", "namespace": NAMESPACE, "_content": 3},
     ]
     assert 400 < len(text(7)) < 540
+
+
+def test_a_collection_has_the_points_and_texts_of_its_name(stubs: Stubs) -> None:
+    """As many different hits, which both legs share in part only, and texts as long as the name says."""
+    collection = Collection(points=10_000, characters=200)
+    assert Collection.named(collection.name) == collection
+    assert Collection.named("docs") == Collection()
+    searches = [{"query": [number / 9] * 4, "using": "dense", "limit": 1000} for number in range(2)]
+    path = f"/collections/{collection.name}/points"
+    found = call(stubs.qdrant, "POST", f"{path}/query/batch", {"searches": searches})["result"]
+    first, second = ([point["id"] for point in each["points"]] for each in found)
+    assert len({*first}) == len({*second}) == 1000
+    assert len({*first, *second}) > 1000
+    asked = [*first[:3], IDS[7]]
+    records = call(stubs.qdrant, "POST", path, {"ids": asked, "with_payload": True})["result"]
+    assert [record["id"] for record in records] == asked
+    assert {len(record["payload"]["text"]) for record in records} == {200}
+    assert records[-1]["payload"]["text"] == text(7, 200)
 
 
 def test_collection_info_is_valid(stubs: Stubs) -> None:
