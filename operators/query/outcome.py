@@ -214,7 +214,7 @@ class Answer:
 
     `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
     that ends with it, and `end` the position of the whole page's end. `records` has the fields by which the firewall
-    judges each document in the event: results may not have them.
+    judges each document of an event that is to be cached: results may not have them.
     """
 
     event: Mapping[str, Any]

@@ -167,8 +167,8 @@ class Planner:
         profile, defaults = self.profiles[name], self._defaults[name]
         hidden = self.fields.every_name(policy.hidden_fields) if policy.hidden_fields else ()
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
-        # They are said of the query's own recipe.
         overrides: Mapping[str, Any] = event.overrides or {}
+        # They were said of the query's own recipe.
         overrides = overrides if recipe is None else recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed

@@ -68,7 +68,7 @@ class Publisher:
         legs = [(leg["name"], leg["status"]) for leg in event["legs"]]
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
-        records = records_of(results, outcome, asked.access_filter)
+        records = records_of(results, outcome, asked.access_filter) if query.cache.key is not None else ()
         return Answer(event, asked.canonical.now, ends, retrieval.end, records)
 
     def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
