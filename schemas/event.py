@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -85,7 +85,10 @@ def json_object(
         raise InputError(DeadLetterClass.NOT_JSON, f"{what}: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")
-    keys, levels = _shape(document, max_parts)
+    # Most events are one object, of which the text alone tells that it has neither too many parts nor levels.
+    arrays = value.count(b"[")
+    flat = value.count(b"{") == 1 and arrays < MAX_DEPTH and (max_parts is None or len(document) + arrays <= max_parts)
+    keys, levels = (len(document), 1 + arrays) if flat else _shape(document, max_parts)
     if levels > MAX_DEPTH:
         raise InputError(DeadLetterClass.NOT_JSON, f"{levels} levels of nesting, expected at most {MAX_DEPTH}")
     # The parser silently takes the last of repeated keys, so the keys in the text are counted. Where there are as many
@@ -194,16 +197,13 @@ def _shape(document: Any, max_parts: int | None) -> tuple[int, int]:
         levels += 1
         below: list[Any] = []
         for value in level:
-            items: Iterable[Any] = value
-            if isinstance(value, dict):
-                keys += len(value)
-                items = value.values()
+            items = value.values() if (is_object := isinstance(value, dict)) else value
+            keys += len(value) if is_object else 0
             # The numbers of a vector are skipped as a whole.
             if not _NESTING.isdisjoint(map(type, items)):
                 below += [item for item in items if type(item) in _NESTING]
             if max_parts is not None and keys + nested + len(below) > max_parts:
-                what = f"value: more than {max_parts} keys, objects and arrays"
-                raise InputError(DeadLetterClass.TOO_LARGE, what)
+                raise InputError(DeadLetterClass.TOO_LARGE, f"value: more than {max_parts} keys, objects and arrays")
         nested += len(below)
         level = below
     return keys, levels

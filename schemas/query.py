@@ -231,7 +231,7 @@ class QueryEvent(Strict):
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
         asked = (self.text, self.vector, self.subject, self.actor_type)
-        if not (self.filters or self.reflections_only or any(each is not None for each in asked)):
+        if asked.count(None) == len(asked) and not (self.filters or self.reflections_only):
             raise ValueError("text, vector, filters, subject, actor_type or reflections_only must be given")
         if self.order_by is not None and self.reflections_only:
             raise ValueError("order_by and reflections_only: reflections are in the order of their ranks")

@@ -28,7 +28,7 @@ def field_map(settings: Settings) -> FieldMap:
     """The map of our names to those of the configured collections."""
     section = settings.qdrant
     namespace = settings.defaults.namespace if section.namespaces == "none" else None
-    return FieldMap(section.fields, section.ids, namespace, section.of_another_tool)
+    return FieldMap(section.fields, section.ids, namespace, not section.of_another_tool)
 
 
 def ordering_fields(settings: QdrantSettings) -> frozenset[str]:

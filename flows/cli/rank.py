@@ -15,7 +15,7 @@ from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
 from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
 from operators.query.collection import MOST, ORDERED
-from operators.query.cursor import Cursor, PoolSlice, result_digest
+from operators.query.cursor import Cursor, PoolSlice, result_digests
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome, Results
 from operators.query.plan import Planner
@@ -181,7 +181,7 @@ class PoolRanker:
 
     def _canonicalise(self, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
-        given, at = tuple(map(result_digest, pool.given)), PoolSlice(pool.skip, MOST)
+        given, at = tuple(result_digests(*pool.given)), PoolSlice(pool.skip, MOST)
         earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
         destination = self.planner.defaults.destination
         return canonicalise(pool.query, pool.query.source, destination, _NAMESPACE, now, earlier)

@@ -53,7 +53,8 @@ class AccessFilter:
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        return (_NAMESPACE if self.tiers is None else GUARDED).union(fields_of(self.filters))
+        own = _NAMESPACE if self.tiers is None else GUARDED
+        return own.union(fields_of(self.filters)) if self.filters else own
 
     @property
     def hides(self) -> bool:

@@ -4,7 +4,7 @@ A denial is the answer to a query, and tells no more than the query itself. Deny
 all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from operators.access.firewall import visible
@@ -46,7 +46,29 @@ def identify(
 
 def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Denial | None:
     """The first reason to deny the query, in the order of the codes; None if it is permitted."""
-    return next(_denials(policy, firewall, asked), None)
+    if not policy.read:
+        return Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
+    deny, profile = policy.deny, asked.profile
+    # The policy's namespaces hold with the firewall off, too.
+    for code, field, name, allowed, denied in (
+        (DenialCode.DESTINATION_NOT_ALLOWED, "destination", asked.destination, policy.destinations, deny.destinations),
+        (DenialCode.DESTINATION_NOT_ALLOWED, "collection", asked.collection, policy.collections, deny.collections),
+        (DenialCode.OPERATION_NOT_ALLOWED, "operation", asked.operation, policy.operations, deny.operations),
+        (
+            DenialCode.RETRIEVAL_MODE_NOT_ALLOWED,
+            "retrieval mode",
+            profile,
+            policy.retrieval_modes,
+            deny.retrieval_modes,
+        ),
+        (DenialCode.POLICY_DENIED, "profile", profile, policy.allowed_profiles, deny.profiles),
+        (DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace, policy.namespaces, deny.namespaces),
+    ):
+        if name in denied or (allowed and name not in allowed):
+            if name is None:
+                return Denial(code, "no collection is named, and this source must name one")
+            return Denial(code, f"{field} {name!r} is not allowed for this source")
+    return _check_clearance(policy, firewall, asked) if firewall.enabled else None
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
@@ -61,40 +83,10 @@ def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | Non
         raise InputError(DeadLetterClass.INVALID, wrong, header) from None
 
 
-def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Iterator[Denial]:
-    deny = policy.deny
-    if not policy.read:
-        yield Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
-    if _forbids(asked.destination, policy.destinations, deny.destinations):
-        yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "destination", asked.destination)
-    if asked.collection is None and policy.collections:
-        yield Denial(DenialCode.DESTINATION_NOT_ALLOWED, "no collection is named, and this source must name one")
-    if asked.collection is not None and _forbids(asked.collection, policy.collections, deny.collections):
-        yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "collection", asked.collection)
-    if _forbids(asked.operation, policy.operations, deny.operations):
-        yield _denial(DenialCode.OPERATION_NOT_ALLOWED, "operation", asked.operation)
-    if _forbids(asked.profile, policy.retrieval_modes, deny.retrieval_modes):
-        yield _denial(DenialCode.RETRIEVAL_MODE_NOT_ALLOWED, "retrieval mode", asked.profile)
-    if _forbids(asked.profile, policy.allowed_profiles, deny.profiles):
-        yield _denial(DenialCode.POLICY_DENIED, "profile", asked.profile)
-    # The policy's namespaces hold with the firewall off, too.
-    if _forbids(asked.namespace, policy.namespaces, deny.namespaces):
-        yield _denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace)
-    if firewall.enabled:
-        yield from _check_clearance(policy, firewall, asked)
-
-
-def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Iterator[Denial]:
+def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Denial | None:
     code = DenialCode.RETRIEVAL_FIREWALL_DENIED
     if policy.clearance is not None and policy.clearance not in TIERS:
-        yield Denial(code, "the clearance of this source is not a known tier")
-    elif firewall.namespaces.get(asked.namespace, TIERS[0]) not in visible(policy.clearance):
-        yield Denial(code, f"namespace {asked.namespace!r} is above the clearance of this source")
-
-
-def _forbids(name: str, allowed: Sequence[str], denied: Sequence[str]) -> bool:
-    return name in denied or bool(allowed and name not in allowed)
-
-
-def _denial(code: DenialCode, field: str, asked: str) -> Denial:
-    return Denial(code, f"{field} {asked!r} is not allowed for this source")
+        return Denial(code, "the clearance of this source is not a known tier")
+    if firewall.namespaces.get(asked.namespace, TIERS[0]) not in visible(policy.clearance):
+        return Denial(code, f"namespace {asked.namespace!r} is above the clearance of this source")
+    return None

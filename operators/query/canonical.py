@@ -27,8 +27,8 @@ class CanonicalQuery:
 
     `source` is the one that asks, as far as it is known; `limit` the page's size, 1 to 200; `now` the query's clock in
     Unix seconds. `cursor` is the one that came with the query, read; `reply` the place that it chose for its result.
-    `understood` are the wishes that its text says or that came with it, None until they are read; their words are not
-    in `text`.
+    `understood` are the wishes that its text says or that came with it; once they are read, their words are not in
+    `text`. `by_model`: a model may rank its candidates.
     """
 
     event: QueryEvent
@@ -41,7 +41,8 @@ class CanonicalQuery:
     shape: QueryShape
     cursor: Cursor | None = None
     reply: ReplyTo = _RESULTS
-    understood: tuple[Wish, ...] | None = None
+    understood: tuple[Wish, ...] = ()
+    by_model: bool = False
 
     @property
     def recorded(self) -> Mapping[str, Any]:
@@ -55,24 +56,19 @@ class CanonicalQuery:
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
-    def position(self) -> PoolSlice | After | None:
-        """The end of the page before; None on the first page."""
-        return self.cursor.position if self.cursor is not None else None
-
-    @property
     def skip(self) -> int:
         """Candidates of a merged pool that earlier pages have given."""
-        position = self.position
-        return position.skip if isinstance(position, PoolSlice) else 0
+        cursor = self.cursor
+        return cursor.position.skip if cursor is not None and isinstance(cursor.position, PoolSlice) else 0
 
     @property
     def after(self) -> After:
         """The record after which an ordered lookup goes on."""
-        position = self.position
-        return position if isinstance(position, After) else _START
+        cursor = self.cursor
+        return cursor.position if cursor is not None and isinstance(cursor.position, After) else START
 
 
-_START: Final = After(None, 0)
+START: Final = After(None, 0)
 
 
 def canonicalise(
@@ -85,19 +81,21 @@ def canonicalise(
     reply: ReplyTo = _RESULTS,
 ) -> CanonicalQuery:
     """The event's canonical query; `destination`, `namespace` and `now` are the defaults of fields that it lacks."""
-    text = nfc(event.text) if event.text is not None else None
+    text = nfc(event.text) if event.text and not event.text.isspace() else None
+    kind = shape(event)
     return CanonicalQuery(
         event,
         source,
         destination=event.destination if event.destination is not None else destination,
         namespace=event.namespace if event.namespace is not None else namespace,
-        text=text if text and not text.isspace() else None,
+        text=text,
         limit=event.page_size,
         now=event.now if event.now is not None else now,
-        shape=shape(event),
+        shape=kind,
         cursor=cursor,
         reply=reply,
-        understood=tuple(event.understood) if event.understood is not None else None,
+        understood=tuple(event.understood or ()),
+        by_model=event.rerank and text is not None and kind is QueryShape.SEARCH and not event.reflections_only,
     )
 
 

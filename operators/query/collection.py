@@ -62,7 +62,7 @@ _ORDERING: Final = {Ask.DATETIME: "datetime", Ask.INTEGER_RANGE: "integer", Ask.
 """Questions to an index that gives an order, and its type: the last, for numbers may answer for times, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Capabilities:
     """The capabilities of one collection, in three maps.
 
@@ -93,33 +93,33 @@ class Capabilities:
         """The same without these vectors."""
         return replace(self, vectors={key: each for key, each in self.vectors.items() if key not in vectors})
 
-    @property
+    @cached_property
     def keywords(self) -> bool:
         """True if the keyword leg has something to search: its vector, or an index of the text that ranks."""
         return self.has("sparse") or Ask.RANKED in self.fields.get(TEXT, ())
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The points that one search may return."""
         return min(MOST, int(self.limits.get("max_query_limit", MOST)))
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         """True if a search may pass the vector index by."""
         return bool(self.limits.get("search_allow_exact", True))
 
-    @property
+    @cached_property
     def conditions(self) -> int | None:
         """The conditions that a filter may have; None without a bound."""
         bound: int | None = self.limits.get("filter_max_conditions")
         return bound
 
-    @property
+    @cached_property
     def indexed(self) -> Mapping[str, frozenset[Ask]] | None:
         """For each field what its index can be asked for; None where filters need no index."""
         return self.fields if self.limits.get("unindexed_filtering_retrieve") is False else None
 
-    @property
+    @cached_property
     def orders(self) -> Mapping[str, str] | None:
         """Each field that an index gives an order by, with its type; None where all that is configured is there."""
         if not self.foreign:
@@ -128,7 +128,7 @@ class Capabilities:
         asked = ((name, asks) for name, asks in self.fields.items() if len(asks) < len(Ask))
         return {name: kind for name, asks in asked for ask, kind in _ORDERING.items() if ask in asks}
 
-    @property
+    @cached_property
     def groups(self) -> frozenset[str] | None:
         """Each field that an index tells the values of apart; None where all that is configured is there."""
         if not self.foreign and self.indexed is None:

@@ -78,9 +78,9 @@ class Cursor:
     continued: bool = False
 
 
-def result_digest(id_: str) -> bytes:
-    """The digest by which a cursor knows a result."""
-    return hashlib.blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=_ID).digest()
+def result_digests(*ids: str) -> list[bytes]:
+    """The digests by which a cursor knows results."""
+    return [hashlib.blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=_ID).digest() for id_ in ids]
 
 
 class CursorCodec:

@@ -62,20 +62,15 @@ Payload = Mapping[str, Any]
 class FieldMap:
     """`paths` maps our names to the collection's, `namespace` is the one of all documents, None where they say it.
 
-    `foreign`: another tool filled the collection. `kinds` are the types of its indexes, by its own names of the fields,
-    as far as they are known.
+    `same`: the collection's names and values are ours. `kinds` are the types of its indexes, by its own names of the
+    fields, as far as they are known.
     """
 
     paths: Mapping[str, str] = field(default_factory=dict)
     ids: Ids = "payload"
     namespace: str | None = None
-    foreign: bool = True
+    same: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def same(self) -> bool:
-        """True if the collection's names and values are ours."""
-        return not self.foreign
 
     def path(self, name: str) -> str:
         """The collection's name of a field: the part of it that Qdrant can ask for."""
@@ -238,7 +233,7 @@ def _matches(condition: Mapping[str, Any], value: str) -> bool:
     return False
 
 
-SAME: Final = FieldMap(foreign=False)
+SAME: Final = FieldMap(same=True)
 """The map of a collection of rankstream's own."""
 
 

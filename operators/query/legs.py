@@ -117,6 +117,8 @@ _TABLE: Final = (
 LEG_SPECS: Final = {leg.name: leg for leg in _TABLE}
 """All legs by name, in the order in which their hits are taken over."""
 
+_LAST: Final = {leg.name for leg in _TABLE if leg.last}
+
 
 def recipe_legs(query: InFlight) -> Sequence[str]:
     """The names of the legs that the query's recipe wants; of reflections alone the nearest, or the newest."""
@@ -158,12 +160,15 @@ class Searches:
     def __call__(self, query: InFlight) -> InFlight:
         """The query with its searches."""
         searches = query.retrieval.searches = self.write(query)
-        query.retrieval.legs_left = sum(not LEG_SPECS[name].last for name in searches)
+        query.retrieval.legs_left = len(searches.keys() - _LAST)
         return query
 
     def write(self, query: InFlight) -> dict[str, Search]:
         """The searches of the legs that the query can ask."""
-        draft = self.bodies.draft(query)
-        wanted = (LEG_SPECS[name] for name in legs(query) if name in self.built)
-        asked = (leg for leg in wanted if leg.askable(query) and not leg.is_refused(query))
-        return {leg.name: leg.write(self.bodies, leg.name, draft, leg.reads(query)) for leg in asked}
+        draft, able = self.bodies.draft(query), query.retrieval.capabilities
+        searches = {}
+        for leg in map(LEG_SPECS.__getitem__, legs(query)):
+            asked = leg.name in self.built and leg.able(able) and not leg.against(able)
+            if asked and (wanted := leg.reads(query)) is not None:
+                searches[leg.name] = leg.write(self.bodies, leg.name, draft, wanted)
+        return searches

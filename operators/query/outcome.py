@@ -6,11 +6,11 @@ One result stands for each group, in the order that the query asks for; those co
 import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from operators.query.collection import ORDERED
-from operators.query.cursor import After, result_digest
+from operators.query.cursor import After, result_digests
 from operators.query.plan import RankingPlan
 from operators.query.returned import Around
 from operators.ranking.candidate import Candidate, Leg, Payload
@@ -74,7 +74,7 @@ def _order_value(value: Any) -> int | float | None:
 
 def is_given(candidate: Candidate, given: Set[bytes]) -> bool:
     """True if a result was given that is this candidate: by its own id, or by the point's, as where texts are lost."""
-    return not given.isdisjoint({result_digest(candidate.document), result_digest(candidate.id)})
+    return not given.isdisjoint(result_digests(candidate.document, candidate.id))
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Results:
         """The candidates that are results, in their order."""
         if self.picked:
             return self.picked
-        best, before = self._grouped[0], self._before
+        best, before = self._grouped[0], self._before if self.given else ()
         if self.order_by is not None:
             best = sort_candidates(best, self.order_by)
         return sorted(best, key=lambda each: each.id not in before) if before else best
@@ -148,8 +148,6 @@ class Results:
     @cached_property
     def _before(self) -> Set[str]:
         """The ids of all candidates of the groups on earlier pages: a group is the same one, whichever is its best."""
-        if not self.given:
-            return frozenset()
         ranked, grouping = self.ranked, self.grouping
         of = [each.candidates for each in group(ranked, grouping)[1].values()] if grouping else zip(ranked)
         return {one.id for each in of if any(is_given(one, self.given) for one in each) for one in each}
@@ -168,7 +166,7 @@ class Outcome:
 
     legs: dict[str, Leg] = field(default_factory=dict)
     ranked: bool = False
-    run: Run = field(default_factory=lambda: Run(Facts()))
+    run: Run = field(default_factory=partial(Run, Facts()))
     results: Results = field(default_factory=Results)
     matches: Matches | None = None
     rerank_scores: ModelScores | None = None
@@ -216,7 +214,7 @@ class Answer:
 
     `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
     that ends with it, and `end` the position of the whole page's end. `records` has the fields by which the firewall
-    judges each document in the event: results may not have them.
+    judges each document of an event that is to be cached: results may not have them.
     """
 
     event: Mapping[str, Any]

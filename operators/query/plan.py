@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
-from operators.query.canonical import CanonicalQuery, QueryShape, shape
-from operators.query.cursor import After
+from operators.query.canonical import START, CanonicalQuery, QueryShape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from operators.ranking.grouping import Grouping
@@ -67,33 +66,26 @@ class RankingPlan:
         Where the recipe has the stage `wishes`, their words are taken away from the text.
         """
         wishes = self.recipe.stage(Wishes)
+        text, understood = asked.text, asked.understood
         if wishes is None or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
-            asked = replace(asked, understood=())
-        elif asked.understood is None and asked.text is not None:
-            text, understood = read_wishes(asked.text, wishes.kinds)
+            understood = ()
+        elif text is not None and asked.event.understood is None:
+            text, understood = read_wishes(text, wishes.kinds)
+        elif text is not None:
+            text = take_away(text, understood)
+        if understood or asked.understood:
             asked = replace(asked, text=text, understood=understood)
-        elif asked.text is not None:
-            asked = replace(asked, text=take_away(asked.text, asked.understood or ()))
         ranked = asked.shape is QueryShape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=QueryShape.SEARCH) if ranked and not isinstance(asked.position, After) else asked
+        return replace(asked, shape=QueryShape.SEARCH) if ranked and asked.after is START else asked
 
     def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
-        wanted = self._by_model(asked) and self.recipe.reranking is not None
-        return self.profile.rerank_top if wanted else 0
+        return self.profile.rerank_top if asked.by_model and self.recipe.reranking is not None else 0
 
     def picks(self, asked: CanonicalQuery) -> int:
         """The number of top candidates that the chat model picks from; 0 with an order, or on later pages."""
-        wanted = self.picking is not None and self._by_model(asked) and asked.event.order_by is None and not asked.given
+        wanted = asked.by_model and asked.event.order_by is None and not asked.given
         return self.picking.top_k if wanted and self.picking is not None else 0
-
-    def _by_model(self, asked: CanonicalQuery) -> bool:
-        return (
-            asked.event.rerank
-            and asked.text is not None
-            and asked.shape is QueryShape.SEARCH
-            and not asked.event.reflections_only
-        )
 
     def facts(
         self,
@@ -105,7 +97,7 @@ class RankingPlan:
         alike: Alike | None = None,
     ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
-        understood = asked.understood or ()
+        understood = asked.understood
         if asked.event.order_by is not None:
             # It goes before an order in words.
             understood = tuple(each for each in understood if not isinstance(each, Order))
@@ -141,9 +133,18 @@ class Planner:
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
 
+    @cached_property
+    def _defaults(self) -> Mapping[str, Defaults]:
+        """The defaults of each profile's queries: what it says itself goes before what all have in common."""
+        own = {
+            name: {key: value for key, value in profile if key in Defaults.model_fields and value is not None}
+            for name, profile in self.profiles.items()
+        }
+        return {name: self.defaults.model_copy(update=said) for name, said in own.items()}
+
     def grouping_field(self, event: QueryEvent) -> str | None:
         """The field by which the query's results are grouped, if they are."""
-        grouping = self._grouping(event, self.profiles[self.profile(event)])
+        grouping = _grouping(event, self._defaults[self.profile(event)])
         return grouping.field if grouping is not None and shape(event) is QueryShape.SEARCH else None
 
     def plan(
@@ -163,12 +164,12 @@ class Planner:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         if event.limit < 0:
             warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
-        profile, hidden = self.profiles[name], self.fields.every_name(policy.hidden_fields)
+        profile, defaults = self.profiles[name], self._defaults[name]
+        hidden = self.fields.every_name(policy.hidden_fields) if policy.hidden_fields else ()
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
-        overrides: dict[str, Any] = dict(event.overrides or {})
-        if recipe is not None:
-            # They were said of the query's own recipe.
-            overrides = recipe.select_own(overrides)
+        overrides: Mapping[str, Any] = event.overrides or {}
+        # They were said of the query's own recipe.
+        overrides = overrides if recipe is None else recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
             changes = list(_changes(overrides, event.reflection_boost))
@@ -197,20 +198,11 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
-            self._of(event, profile, "min_relevance"),
-            self._grouping(event, profile),
+            event.min_relevance if event.min_relevance is not None else defaults.min_relevance,
+            _grouping(event, defaults),
             reduce(Returned.over, parts) if parts else None,
             hidden,
         )
-
-    def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:
-        """The value of a field: the query's, or else its profile's, or else the default."""
-        values = [getattr(each, name) for each in (event, profile, self.defaults)]
-        return next((value for value in values if value is not None), None)
-
-    def _grouping(self, event: QueryEvent, profile: Profile) -> Grouping | None:
-        field, size = self._of(event, profile, "group_by"), self._of(event, profile, "group_size")
-        return Grouping(field, size, self._of(event, profile, "group_score")) if field is not None and size else None
 
     def profile(self, event: QueryEvent) -> str:
         """The name of the profile that the query gets."""
@@ -243,6 +235,13 @@ class Planner:
         if len(key[1]) <= _KEPT_BYTES:
             self._overridden.put(key, changed)
         return changed
+
+
+def _grouping(event: QueryEvent, defaults: Defaults) -> Grouping | None:
+    field = event.group_by if event.group_by is not None else defaults.group_by
+    size = event.group_size if event.group_size is not None else defaults.group_size
+    score = event.group_score if event.group_score is not None else defaults.group_score
+    return Grouping(field, size, score) if field is not None and size else None
 
 
 def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | None) -> None:

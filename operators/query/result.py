@@ -4,7 +4,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice, takewhile
 from typing import Any, Final
 
 from operators.access.filters import fields_of
@@ -36,8 +35,6 @@ _WHY: Final = {
     Reason.DEADLINE: "the query's deadline passed",
     Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
 }
-
-LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _LOOKED_UP: Final = {QueryShape.FAST_PATH: RetrievalStage.FAST_PATH, QueryShape.LOOKUP: RetrievalStage.STRUCTURED}
@@ -72,12 +69,15 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
 
 def page(asked: Query, outcome: Outcome) -> Sequence[Candidate]:
     """The candidates that are the answer's results: a slice of the pool, or all that a lookup turned to."""
-    first, last = asked.canonical.skip, asked.canonical.skip + asked.canonical.limit
+    skip = asked.canonical.skip
+    candidates = outcome.candidates[: skip + asked.canonical.limit]
     if "fetch" in dict(outcome.degraded):
-        return outcome.candidates[first:last]
-    # A candidate behind the fetched ones has no text: it and those behind it are on a further page.
-    fetched = takewhile(lambda candidate: candidate.id in outcome.payloads, outcome.candidates)
-    return list(islice(fetched, first, last))
+        return candidates[skip:]
+    for place, candidate in enumerate(candidates):
+        if candidate.id not in outcome.payloads:
+            # It has no text: it and those behind it are on a further page.
+            return candidates[skip:place]
+    return candidates[skip:]
 
 
 def result(
@@ -92,18 +92,11 @@ def result(
 
     `provenance` has the caller's fields of it; `matcher` finds the query's words where passages are asked for.
     """
-    documents = documents_of(results, outcome)
-    view, unseen = view_of(asked.plan, len(documents), matcher), _unseen(asked.plan)
-    canonical, plan = asked.canonical, asked.plan
-    ids = {each.id for each in documents}
-    leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
-    used = [leg.name for leg in outcome.legs.values() if leg.ids]
-    ranks = enumerate(results, canonical.skip + 1)
+    canonical, plan, documents = asked.canonical, asked.plan, documents_of(results, outcome)
+    view, legs = view_of(plan, len(documents), matcher), outcome.legs.values()
     # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
-    if canonical.shape is QueryShape.SEARCH:
-        more = any(leg.more for leg in outcome.legs.values())
-    else:
-        more = outcome.more or canonical.cursor is not None
+    searched = canonical.shape is QueryShape.SEARCH
+    more = any(leg.more for leg in legs) if searched else outcome.more or canonical.cursor is not None
     answer = {
         "schema_version": 1,
         "query_id": canonical.event.query_id,
@@ -111,16 +104,15 @@ def result(
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
-        "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
+        "results": _hits(asked, outcome, results, documents, view),
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if more else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > canonical.skip + len(results),
         "next_cursor": None,
-        "backends_used": used + outcome.run.backends,
+        "backends_used": [leg.name for leg in legs if leg.ids] + outcome.run.backends,
         **_semantic(dict(outcome.degraded)),
         "legs": [
-            {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
-            for leg in outcome.legs.values()
+            {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)} for leg in legs
         ],
         "degraded": [{"stage": stage, "reason": reason} for stage, reason in outcome.degraded],
         "warnings": [*outcome.warnings, *outcome.run.warnings()],
@@ -233,6 +225,8 @@ def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
 
 def documents_of(results: Iterable[Candidate], outcome: Outcome) -> list[Candidate]:
     """Every document of a page: each result, and behind it those that are returned within its group."""
+    if outcome.results.grouping is None:
+        return [*results]
     return [each for candidate in results for each in (candidate, *_further(candidate, outcome))]
 
 
@@ -272,19 +266,27 @@ def _unseen(plan: RankingPlan) -> Set[str]:
     return {each.name for each in plan.recipe.stages if any(is_hidden(name, hidden) for name in each.reads)}
 
 
-def _hit(
-    rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
-) -> dict[str, Any]:
-    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome, view, unseen)}
-    of = outcome.results.groups.get(candidate.id)
-    if of is not None:
-        further = [_member(each, leg_ranks, outcome, view, unseen) for each in _further(candidate, outcome)]
-        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": further}
-    return hit
+def _hits(
+    asked: Query, outcome: Outcome, results: Sequence[Candidate], documents: Sequence[Candidate], view: View
+) -> list[dict[str, Any]]:
+    """The results of a page, each with the further documents of its group; `documents` are those of both."""
+    legs: dict[str, dict[str, Any]] = {each.id: {} for each in documents}
+    for leg in outcome.legs.values():
+        for id_, (rank, score) in leg.ranks(legs.keys()).items():
+            legs[id_][leg.name] = {"rank": rank, "score": score}
+    unseen = _unseen(asked.plan)
+    shown = {each.id: _show(each, legs[each.id], outcome, view, unseen) for each in documents}
+    hits = [{"rank": rank, **shown[each.id]} for rank, each in enumerate(results, asked.canonical.skip + 1)]
+    if outcome.results.grouping is not None:
+        for hit, best in zip(hits, results, strict=True):
+            of = outcome.results.groups[best.id]
+            further = [shown[each.id] for each in _further(best, outcome)]
+            hit["group"] = {"key": of.key, "count": len(of.candidates), "results": further}
+    return hits
 
 
-def _member(
-    candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
+def _show(
+    candidate: Candidate, legs: Mapping[str, Any], outcome: Outcome, view: View, unseen: Set[str]
 ) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
@@ -296,7 +298,7 @@ def _member(
         "id": own_id,
         "score": candidate.score,
         **view.document(text, payload, outcome.hints.get(id_, ())),
-        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
+        "legs": legs,
     }
     if view.returned is not None and view.returned.neighbours:
         hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))

@@ -31,7 +31,7 @@ Around = tuple[Sequence[Payload], Sequence[Payload]]
 
 def is_hidden(path: str, hidden: Collection[str]) -> bool:
     """True if the path is one of the hidden fields, or inside of one; brackets of arrays and quotes say nothing."""
-    # Most policies hide none, and each record asks.
+    # Most policies hide none.
     if not hidden:
         return False
     plain = ".".join(_names(path))
@@ -76,9 +76,9 @@ class View:
 
     def document(self, text: str | None, payload: Payload, hints: Sequence[Hint] = ()) -> dict[str, Any]:
         """A result's text, payload and passages as asked for; `hints` are those of a text without the query's words."""
-        payload = hide(payload, self.hidden)
-        if text is not None and is_hidden(TEXT, self.hidden):
-            text = None
+        if self.hidden:
+            payload = hide(payload, self.hidden)
+            text = None if is_hidden(TEXT, self.hidden) else text
         said = self.returned
         if said is None:
             return {"text": text, "payload": payload}

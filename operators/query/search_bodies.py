@@ -8,6 +8,7 @@ hold it; no phrase goes from one into another.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
@@ -63,6 +64,11 @@ class Draft(NamedTuple):
     common: Body
     groups: Groups | None
 
+    def nearest(self, *bodies: Body) -> Search:
+        if self.groups is None:
+            return Search(partial(search.nearest, bodies), self.query.trace)
+        return self.search(lambda narrow: search.nearest([*map(narrow, bodies)]))
+
     def search(self, start: Callable[[Narrow], Program], *, alone: bool = False) -> Search:
         """A search for the groups, or for the limit alone."""
         query, groups, limit = self.query, self.groups, self.common["limit"]
@@ -89,12 +95,10 @@ class Bodies:
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
         seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
-        selected: Any
+        selected: Any = sorted(wanted)
         if query.asked.canonical.understood:
             # Wishes may read any field that the documents brought.
             selected = {"exclude": sorted({*document.index_keys(query.retrieval.columns)} - wanted)}
-        else:
-            selected = sorted(wanted)
         common = {"limit": limit, "with_payload": selected}
         return Draft(query, seen, _without_excluded(query, seen), common, _groups(query, seen, limit))
 
@@ -113,26 +117,26 @@ class Bodies:
         if only and capabilities.most >= MOST and recency_weight(plan.recipe, asked.event.current_cycle) > 0:
             # The best may be far from the query.
             return Search(lambda: search.all_matching(body), query.trace, asked.namespace)
-        return draft.search(lambda narrow: search.nearest([narrow(body)]))
+        return draft.nearest(body)
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
-        body = _by_terms(vector, self.vectors[leg], draft.wanted, draft.common)
-        return draft.search(lambda narrow: search.nearest([narrow(body)]))
+        return draft.nearest(_by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
         query, parsed = draft.query, draft.query.retrieval.parsed
         if parsed is None or parsed.expression is None:
-            return draft.search(self._by_keywords(leg, draft, draft.seen))
+            return draft.nearest(*self._by_keywords(leg, draft, draft.seen))
         expression, columns = parsed.expression, query.retrieval.filtered
 
-        def search_with(endings: Endings) -> Callable[[Narrow], Program]:
-            return self._by_keywords(leg, draft, _and(draft.seen, keyword_conditions(expression, columns, endings)))
+        def search_with(narrow: Narrow, endings: Endings) -> Program:
+            seen = _and(draft.seen, keyword_conditions(expression, columns, endings))
+            return search.nearest([*map(narrow, self._by_keywords(leg, draft, seen))])
 
         open_ = open_endings(expression, columns)
         if not open_:
-            return draft.search(search_with({}))
+            return draft.search(lambda narrow: search_with(narrow, {}))
         wanted = {ending: _and(draft.seen, where) for ending, where in open_.items()}
         capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
@@ -140,26 +144,21 @@ class Bodies:
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
             others = filters.count_conditions(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
+        return draft.search(lambda narrow: search.with_endings(wanted, most, partial(search_with, narrow)), alone=True)
 
-        def start(narrow: Narrow) -> Program:
-            return search.with_endings(wanted, most, lambda endings: search_with(endings)(narrow))
-
-        return draft.search(start, alone=True)
-
-    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrow], Program]:
+    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> list[Body]:
         """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
-        query, retrieval = draft.query, draft.query.retrieval
-        bodies: list[Body] = []
+        retrieval, bodies = draft.query.retrieval, list[Body]()
         scoring = leg == KEYWORD and not retrieval.capabilities.has("sparse")
         if retrieval.terms is not None and scoring and retrieval.parsed is not None:
             # The server makes the terms, as it made them for the index of the text.
             bodies = [{"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **draft.common}]
         elif retrieval.terms is not None:
-            counted = self._corpus(query, leg)
+            counted = self._corpus(draft.query, leg)
             bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
         if retrieval.uncovered and leg == KEYWORD:
             bodies.append({"filter": seen, **draft.common})
-        return lambda narrow: search.nearest([narrow(body) for body in bodies])
+        return bodies
 
     def listing(self, _: str, draft: Draft, __: object) -> Search:
         """The documents that the filter matches, in the query's order, or the newest."""
@@ -265,8 +264,8 @@ def wanted_depth(query: InFlight) -> int:
     page = asked.limit
     if asked.event.reflections_only:
         return MOST
-    if isinstance(asked.position, PoolSlice):
-        return min(asked.position.depth, MOST)
+    if asked.cursor is not None and isinstance(asked.cursor.position, PoolSlice):
+        return min(asked.cursor.position.depth, MOST)
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:
         wanted = max(wanted, BEYOND * page)

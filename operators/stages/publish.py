@@ -16,7 +16,7 @@ from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
 from operators.query.canonical import QueryShape
-from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolSlice, result_digest
+from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolSlice, result_digests
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
@@ -68,7 +68,7 @@ class Publisher:
         legs = [(leg["name"], leg["status"]) for leg in event["legs"]]
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
-        records = records_of(results, outcome, asked.access_filter)
+        records = records_of(results, outcome, asked.access_filter) if query.cache.key is not None else ()
         return Answer(event, asked.canonical.now, ends, retrieval.end, records)
 
     def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Publisher:
         bound = binding(cache.scope, asked.text, asked.event.vector)
         known = state(cache.scope) if cache.scope.watermark is not None else None
         earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)
-        results = *earlier, *[result_digest(hit["id"]) for hit in answer.event["results"][:given]]
+        results = *earlier, *result_digests(*[hit["id"] for hit in answer.event["results"][:given]])
         return self.cursors.write(Cursor(bound, known, answer.now, position, results[-MOST_GIVEN:], continued))
 
 

@@ -85,8 +85,8 @@ class Parsed:
     expression: Expression | None
     warnings: tuple[str, ...]
     terms: str
-    uncovered: bool
-    leaves: tuple[str, ...]
+    uncovered: bool = False
+    leaves: tuple[str, ...] = ()
 
 
 def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Parsed:
@@ -95,18 +95,18 @@ def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Pa
     Without `prefixes`, where no index has the words by their beginnings, a prefix is read as a whole word.
     """
     if plain(text):
-        return _bare(text, ())
+        return Parsed(None, (), text)
     try:
         read = lex(text, columns)
         tokens = read.tokens if prefixes else [*map(_complete, read.tokens)]
         expression = _expression(tokens) if read.expert else None
     except Malformed as error:
-        return _bare(text, (f"the keyword syntax is malformed ({error}): the text is read as words",))
+        return Parsed(None, (f"the keyword syntax is malformed ({error}): the text is read as words",), text)
     warnings = tuple(
         f"the keyword syntax has no operator {name}: it is read as plain text" for name in read.unsupported
     )
     if expression is None:
-        return _bare(text, warnings)
+        return Parsed(None, warnings, text)
     if Operator.NOT in read.tokens and text.isupper() and _OTHERS.isdisjoint(text):
         warnings = (*warnings, "NOT is an operator, and excludes what follows it: in small letters it is a word")
     if tokens != read.tokens:
@@ -132,10 +132,6 @@ def all_leaves(expression: Expression) -> Iterator[Leaf]:
         yield expression
     for part in _operands(expression):
         yield from all_leaves(part)
-
-
-def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
-    return Parsed(None, warnings, text, uncovered=False, leaves=())
 
 
 @dataclass(slots=True)

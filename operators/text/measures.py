@@ -227,21 +227,21 @@ def tokenize(text: str) -> list[Lexeme]:
     """The words, numbers and signs of a text."""
     found: list[Lexeme] = []
     last = -1
+    fold = str.lower if text.isascii() else simplify
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         glued, last = start == last, end
-        written, more = match["number"], simplify(match["more"] or "")
+        word, written, more = fold(match[0]) or match[0], match["number"], match["more"] and fold(match["more"])
         if written is None:
-            word = simplify(match[0]) or match[0]
             found.append(Lexeme(word, start, end, _WORD_NUMBERS.get(word), glued))
         elif not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
             value, middle = _number(written) * _MULTIPLES.get(more, 1.0), match.end("number")
             unit = more if more not in _MULTIPLES else ""
-            found.append(Lexeme(simplify(written), start, middle if unit else end, value, glued))
+            found.append(Lexeme(fold(written), start, middle if unit else end, value, glued))
             if unit:
                 found.append(Lexeme(unit, middle, end, None, glued=True))
         else:
-            found.append(Lexeme(simplify(match[0]) or match[0], start, end, None, glued))
+            found.append(Lexeme(word, start, end, None, glued))
     return found
 
 

@@ -52,8 +52,8 @@ def query_vector(words: Iterable[QueryWord]) -> SparseVector | None:
     """The terms of a query, each with the weight of its word; None if it has none."""
     weights: dict[int, float] = {}
     for word in words:
-        if word.weight:
-            weights |= {term: max(weights.get(term, 0.0), word.weight) for term in word.terms}
+        for term in word.terms if word.weight else ():
+            weights[term] = max(weights.get(term, 0.0), word.weight)
     terms = sorted(weights)
     return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 

@@ -224,8 +224,13 @@ def _by_head() -> Mapping[str, Sequence[_Rule]]:
 
 
 _RULES: Final = _by_head()
+_TELLING: Final = {word for name in ("{unit}", "{weekday}") for phrase in _SLOTS[name] for word in phrase}.union(
+    rule.words[-1] for rule in _rules() if _SLOTS.keys().isdisjoint(rule.words)
+)
+"""Words of which each rule's phrases have one: of units and days, or the last word of a phrase without slots."""
 _LONGEST: Final = max(len(phrase) for slot in _SLOTS.values() for phrase in slot)
 _WORDS: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|\w+|[^\w\s]")
+_YEAR: Final = re.compile("[0-9]{4}")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
 
 
@@ -252,9 +257,9 @@ def _find_time(query: str, now: float, *, bare_year: bool) -> NamedTime | None:
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = fold_accents(query.upper().lower()).replace("\u2019", "'")
     words = _WORDS.findall(_HYPHENS.sub(" ", text))
-    relative = _relative(words, now)
-    # No date lacks a digit or a name, and looking for them costs less.
-    if relative is not None or not any(word in NAMES or word[0].isdigit() for word in words):
+    # Most texts have none of the words that tell of a time, and no date lacks a name or a year.
+    relative = _relative(words, now) if not _TELLING.isdisjoint(words) else None
+    if relative is not None or (NAMES.isdisjoint(words) and _YEAR.search(text) is None):
         return relative
     return named_date(" ".join(text.split()), now, bare_year=bare_year)
 

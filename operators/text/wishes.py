@@ -10,12 +10,12 @@ Promises
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from operators.text import phrases
+from operators.text import measures, phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
@@ -38,12 +38,6 @@ _LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\(\s*\)|\s+(?=[,;.])")
 
 _NEGATIONS: Final = frozenset({"no", "not", "nicht", "kein", "keine", "pas", "non"})
 """Words that turn a direction round: not more than."""
-
-_FIRST_WORDS: Final = _NEGATIONS.union(
-    *(each.firsts for each in (phrases.BEFORE, phrases.EXCLUDING, phrases.ORDERS)),
-    *(WORDS[kind] for kind in ("filler", "opening", "range", "relative", "size")),
-)
-"""The words with which wishes begin; others begin with a number or a sign."""
 
 
 class Read(NamedTuple):
@@ -70,7 +64,7 @@ def read_wishes(text: str, kinds: Collection[str] = ("limit", "exclusion", "orde
     at = 0
     while at < len(reader.tokens) and len(found) < MAX_WISHES:
         token = reader.tokens[at]
-        begins = token.number is not None or not token.text[:1].isalpha() or token.text in _FIRST_WORDS
+        begins = token.number is not None or token.text in _FIRST_WORDS
         wish = reader.read(at, found[-1].end if found else 0, kinds) if begins else None
         if wish is not None:
             found.append(wish)
@@ -97,18 +91,14 @@ class _Reader:
 
     def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
         """The wish that begins at a token; the words before `least` are another one's."""
-        found = None
-        if "limit" in kinds:
-            found = self._range(at) or self._limit(at) or self._limit_behind(at) or self._size(at)
-        if found is None and "exclusion" in kinds:
-            found = self._exclusion(at)
-        if found is None and "order" in kinds:
-            found = self._order(at)
+        token, found = self.tokens[at], None
+        first = token.text if token.number is None else "0"
+        for kind, read, firsts in _WISHES:
+            if first in firsts and kind in kinds and (found := read(self, at)) is not None:
+                break
         if found is None or found.start < least or len(self._words(found.start, found.end)) > 512:
             return None
-        start = found.start
-        if isinstance(found.wish, Limit):
-            start = self._with_connectors(found.start, least)
+        start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
         return found._replace(start=start, wish=found.wish.model_copy(update={"words": self._words(start, found.end)}))
 
     def _words(self, start: int, end: int) -> str:
@@ -230,7 +220,7 @@ class _Reader:
 
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
-        opened, ranged = self._is(at, "opening"), self._is(at, "range")
+        opened, ranged = self.tokens[at].text in WORDS["opening"], self.tokens[at].text in WORDS["range"]
         first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
@@ -259,17 +249,16 @@ class _Reader:
         measure = measure_at(self.tokens, at)
         if measure is None or (at and self._is_hyphened(at, at + 1)):
             return None
-        end = measure.end
-        counted = measure.unit is None and self._is_word(end)
+        unit, end = measure.unit, measure.end
+        counted = unit is None and self._is_word(end)
         behind = self._phrase(end + counted, phrases.BEHIND)
         if behind is None:
             return None
         about = sorted(subjects_of(self._text(end))) if counted else []
-        if measure.unit is None and not counted:
+        if unit is None and not counted:
             # "4+ players"
             about = self._subject(behind[1], None)[1]
-        about = about or self._subject_before(at, measure.unit)
-        unit = measure.unit
+        about = about or self._subject_before(at, unit)
         if unit is None and not about:
             if not is_year(measure.number):
                 return None
@@ -300,11 +289,8 @@ class _Reader:
             return None
         if at <= self._wanted or self._is(at - 1, "either"):
             return None
-        if (
-            self._is_hyphened(at, marked)
-            or self._phrase(at, phrases.NAMES)
-            or (kind == "clause" and not self._is_apart(at))
-        ):
+        is_name = self._is_hyphened(at, marked) or self._phrase(at, phrases.NAMES) is not None
+        if is_name or (kind == "clause" and not self._is_apart(at)):
             return None
         is_behind_noun = self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
         if kind == "noun" and not is_behind_noun:
@@ -380,8 +366,21 @@ class _Reader:
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
         subject, direction = phrase[0]
-        start = at - 1 if self._is(at - 1, "filler") else at
-        return _Found(start, phrase[1], Order(about=[subject], direction=direction))
+        return _Found(at - self._is(at - 1, "filler"), phrase[1], Order(about=[subject], direction=direction))
+
+
+_AMOUNTS: Final = {"0", *(sign for sign, of in measures.UNITS.items() if of.kind == "currency" and not sign.isalpha())}
+_WISHES: Final[Sequence[tuple[str, Callable[[_Reader, int], _Found | None], Set[str]]]] = (
+    ("limit", _Reader._range, _AMOUNTS.union(WORDS["opening"], WORDS["range"], WORDS["filler"])),
+    ("limit", _Reader._limit, _NEGATIONS | phrases.BEFORE.firsts),
+    ("limit", _Reader._limit_behind, _AMOUNTS),
+    ("limit", _Reader._size, WORDS["size"]),
+    ("exclusion", _Reader._exclusion, phrases.EXCLUDING.firsts | WORDS["relative"]),
+    ("order", _Reader._order, phrases.ORDERS.firsts),
+)
+"""Kinds of wishes, the readers of each, and the words and signs with which such a wish begins; `0` is a number."""
+
+_FIRST_WORDS: Final = frozenset().union(*(firsts for _, _, firsts in _WISHES))
 
 
 def _limit(bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str]) -> Limit:

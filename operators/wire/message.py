@@ -142,7 +142,7 @@ def check_headers(message: Message, most: int) -> None:
     """Raise InputError `invalid` for headers that can't be read, `too_large` over `most` bytes with the value."""
     if not message.legible:
         raise InputError(DeadLetterClass.INVALID, f"headers: expected at most {MAX_HEADERS:,}, with names in UTF-8")
-    if len(message.value or b"") <= most < message.size:
+    if message.headers and len(message.value or b"") <= most < message.size:
         what = f"value and headers: {message.size} bytes, expected at most {most}"
         raise InputError(DeadLetterClass.TOO_LARGE, what, "headers")
 

@@ -76,6 +76,8 @@ class Replies:
         self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
     ) -> ReplyTo:
         """The place that a query names by its field or headers. Raises InputError `invalid`."""
+        if named is None and not headers:
+            return ReplyTo()
         topic, named_by = named, _FIELD
         if (header := _find(headers, self.settings.topic_headers)) is not None:
             name, value = header
@@ -172,8 +174,6 @@ def refused_result(parsed: ParsedMessage, origin: Origin, config_hash: str, caus
 
 def _find(headers: Headers, wanted: Sequence[str]) -> tuple[str, bytes] | None:
     """The header of one of these names that has a value. Raises InputError for two that differ."""
-    if not headers or not wanted:
-        return None
     folded = {fold_name(name) for name in wanted}
     found = [header for header in headers if header[1] and fold_name(header[0]) in folded]
     for name, value in found[1:]:

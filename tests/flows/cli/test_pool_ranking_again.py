@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.cli.rank import PoolRanker, find_recipe
-from operators.query.cursor import Cursor, PoolSlice, result_digest
+from operators.query.cursor import Cursor, PoolSlice, result_digests
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.ranking.candidate import Leg
@@ -64,7 +64,7 @@ def test_a_continued_page_is_the_page_that_the_flow_gave(groups: dict[str, Any],
     event = {**groups, **({"order_by": order_by} if order_by is not None else {}), "limit": 1}
     first = in_the_flow(**event)
     # A write made another document the best: the earlier page had the second one.
-    given = (result_digest(first.outcome.candidates[1].payload["id"]),)
+    given = tuple(result_digests(first.outcome.candidates[1].payload["id"]))
     cursor = CURSORS.write(Cursor(bound(first), b"s" * 16, 1_700_000_000.0, PoolSlice(1, 100), given))
     for asked in (first, in_the_flow(**event, cursor=cursor, cursor_policy="continue")):
         answer = published(asked)

@@ -36,7 +36,8 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
         shape=QueryShape.SEARCH,
         cursor=None,
         reply=ReplyTo(None, None),
-        understood=None,
+        understood=(),
+        by_model=True,
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.query.canonical import QueryShape
-from operators.query.cursor import result_digest
+from operators.query.cursor import result_digests
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate
@@ -51,7 +51,7 @@ def lose(asked: InFlight, id_: str) -> None:
 
 def give(asked: InFlight, id_: str) -> int:
     """An earlier page gave the result; the number of first candidates that earlier pages gave."""
-    asked.outcome.results = replace(asked.outcome.results, given=frozenset({result_digest(id_)}))
+    asked.outcome.results = replace(asked.outcome.results, given=frozenset(result_digests(id_)))
     return asked.outcome.results.passed
 
 
