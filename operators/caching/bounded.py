@@ -136,8 +136,12 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
         """The payloads of those points that are as they were seen, by id."""
         known = {}
         for id_, version, content in seen:
-            cached = self.get((collection, id_), now)
-            if cached is not None and cached[0] == version and content in (None, cached[1].get(CONTENT)):
+            found = self._values.get(key := (collection, id_))
+            if found is None:
+                continue
+            cached, _, expiry = found
+            if expiry > now and cached[0] == version and content in (None, cached[1].get(CONTENT)):
+                self._values.move_to_end(key)
                 known[id_] = cached[1]
         return known
 
@@ -153,7 +157,7 @@ def footprint(value: object) -> int:
     """Size of a JSON value in memory, in bytes; an object that several members share is counted for each."""
     size = sys.getsizeof(value)
     if isinstance(value, dict):
-        size += sum(footprint(name) + footprint(each) for name, each in value.items())
+        size += sum(map(sys.getsizeof, value)) + sum(map(footprint, value.values()))
     elif isinstance(value, list):
         size += sum(map(footprint, value))
     return size
