@@ -7,6 +7,7 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from itertools import chain
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
@@ -63,7 +64,7 @@ class BackendStage(QueryStage[Request, Outcome]):
     name: ClassVar[str]
     counts: ClassVar[bool] = False
 
-    @property
+    @cached_property
     @override
     def step(self) -> str:
         return self.name

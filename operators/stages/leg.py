@@ -11,6 +11,7 @@ that fails leaves the others.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -81,7 +82,7 @@ class SearchLeg(QueryStage[Search, Found]):
     qdrant: QdrantClient
     bounds: Bounds
 
-    @property
+    @cached_property
     @override
     def step(self) -> str:
         return f"leg {self.name}"
