@@ -137,12 +137,9 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
         known = {}
         for id_, version, content in seen:
             found = self._values.get(key := (collection, id_))
-            if found is None:
-                continue
-            cached, _, expiry = found
-            if expiry > now and cached[0] == version and content in (None, cached[1].get(CONTENT)):
+            if found and found[2] > now and found[0][0] == version and content in (None, found[0][1].get(CONTENT)):
                 self._values.move_to_end(key)
-                known[id_] = cached[1]
+                known[id_] = found[0][1]
         return known
 
     def add(self, collection: Making, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:
@@ -157,7 +154,5 @@ def footprint(value: object) -> int:
     """Size of a JSON value in memory, in bytes; an object that several members share is counted for each."""
     size = sys.getsizeof(value)
     if isinstance(value, dict):
-        size += sum(map(sys.getsizeof, value)) + sum(map(footprint, value.values()))
-    elif isinstance(value, list):
-        size += sum(map(footprint, value))
-    return size
+        return size + sum(map(sys.getsizeof, value)) + sum(map(footprint, value.values()))
+    return size + sum(map(footprint, value)) if isinstance(value, list) else size

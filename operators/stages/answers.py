@@ -91,13 +91,8 @@ class Answers:
         if generation > self._generation:
             self._renew(generation)
         cache.generation = generation
-        retrieval = query.retrieval
-        cache.scope = replace(
-            cache.scope,
-            physical=retrieval.capabilities.name,
-            watermark=watermark,
-            analyser=retrieval.analyser,
-        )
+        physical, analyser = query.retrieval.capabilities.name, query.retrieval.analyser
+        cache.scope = replace(cache.scope, physical=physical, watermark=watermark, analyser=analyser)
         self._check(query)
         # Without a watermark nothing says when the namespace changes.
         if not watermark or generation < self._generation or asked.shape is QueryShape.FAST_PATH:

@@ -7,7 +7,6 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from itertools import chain
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
@@ -64,7 +63,7 @@ class BackendStage(QueryStage[Request, Outcome]):
     name: ClassVar[str]
     counts: ClassVar[bool] = False
 
-    @cached_property
+    @property
     @override
     def step(self) -> str:
         return self.name

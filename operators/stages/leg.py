@@ -11,7 +11,6 @@ that fails leaves the others.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -82,7 +81,7 @@ class SearchLeg(QueryStage[Search, Found]):
     qdrant: QdrantClient
     bounds: Bounds
 
-    @cached_property
+    @property
     @override
     def step(self) -> str:
         return f"leg {self.name}"

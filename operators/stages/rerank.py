@@ -119,8 +119,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         able = query.retrieval.capabilities
         stage = query.asked.plan.recipe.reranking
         context = stage.context if stage is not None and not self.picking and able.has("dense_context") else 0.0
-        around = unread if context else ()
-        neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in around}
+        neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
         given = text, unread, query.collection, asked.namespace, embedding, known, watermark
         seen = query.asked.access_filter
         return self.name, RerankRequest(*given, able.has("tokens"), able.exact, neighbours, context, seen)
