@@ -120,7 +120,8 @@ def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
     fused: Values = {}
     known = fused.get
     for of, weight in zip(values, weights, strict=True):
-        fused |= {id_: known(id_, 0.0) + weight * value for id_, value in of.items()}
+        for id_, value in of.items():
+            fused[id_] = known(id_, 0.0) + weight * value
     return fused
 
 
