@@ -135,6 +135,7 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
     def known(self, collection: Making, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
         known = {}
+        # No `get` for each: a query asks for some fifty.
         for id_, version, content in seen:
             found = self._values.get(key := (collection, id_))
             if found and found[2] > now and found[0][0] == version and content in (None, found[0][1].get(CONTENT)):

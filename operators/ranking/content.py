@@ -70,6 +70,8 @@ def join_fields(payload: Payload, fields: Iterable[str]) -> str:
 
 def field_texts(payload: Payload, path: str) -> list[str]:
     """The texts in NFC at a path such as `brand` or `attributes.colour`, in arrays, too; numbers are texts."""
+    if isinstance(value := payload.get(path), str) and "." not in path:
+        return [nfc(value)] if value else []
     values: list[Any] = [payload]
     for name in path.split("."):
         values = [each[name] for each in _flatten(values) if isinstance(each, Mapping) and name in each]
@@ -95,9 +97,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     kept = list(candidates)
     if len(set(contents)) < len(contents):
         first = {found: place for place, found in reversed(list(enumerate(contents)))}
-        kept = [
-            each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
-        ]
+        kept = [each for at, each in enumerate(candidates) if contents[at] is None or first[contents[at]] == at]
     kept = truncate(kept, stage.limit)
     run.explain(stage, kept, (candidate.score for candidate in kept))
     return kept

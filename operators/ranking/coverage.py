@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, best_first, rescore, union
+from operators.ranking.candidate import Candidate, Leg, best_first, rescore
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, Run, Unit
 from operators.text.words import is_spelt
@@ -93,7 +93,7 @@ def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
     0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
     """
     near = [leg for leg in legs if leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR]
-    return find_missing(union(legs).keys(), matches) if near else 0.0
+    return find_missing(frozenset().union(*[leg.ids for leg in legs]), matches) if near else 0.0
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:

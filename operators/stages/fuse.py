@@ -161,7 +161,7 @@ def is_misspelt(query: InFlight) -> bool:
     """
     found = _answered(query)
     query.outcome.matches = _matches(query, found)
-    return find_missing(union(found).keys(), query.outcome.matches) > 0
+    return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0
 
 
 def rank_hits(query: InFlight) -> InFlight:
