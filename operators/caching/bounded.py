@@ -135,10 +135,12 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
     def known(self, collection: Making, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
         known = {}
+        # No `get` for each: a query asks for some fifty.
         for id_, version, content in seen:
-            cached = self.get((collection, id_), now)
-            if cached is not None and cached[0] == version and content in (None, cached[1].get(CONTENT)):
-                known[id_] = cached[1]
+            found = self._values.get(key := (collection, id_))
+            if found and found[2] > now and found[0][0] == version and content in (None, found[0][1].get(CONTENT)):
+                self._values.move_to_end(key)
+                known[id_] = found[0][1]
         return known
 
     def add(self, collection: Making, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:
@@ -153,7 +155,5 @@ def footprint(value: object) -> int:
     """Size of a JSON value in memory, in bytes; an object that several members share is counted for each."""
     size = sys.getsizeof(value)
     if isinstance(value, dict):
-        size += sum(footprint(name) + footprint(each) for name, each in value.items())
-    elif isinstance(value, list):
-        size += sum(map(footprint, value))
-    return size
+        return size + sum(map(sys.getsizeof, value)) + sum(map(footprint, value.values()))
+    return size + sum(map(footprint, value)) if isinstance(value, list) else size

@@ -6,7 +6,8 @@ A leg's hits are columns and a candidate is small, since ranking is where most o
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 from schemas.errors import Reason
 from schemas.result import KEYWORD, LEGS, VECTOR, LegStatus
@@ -37,8 +38,9 @@ class Leg:
 
     def ranks(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
         """Rank, from 0, and score of each wanted id, None: of all; an id that the leg returned twice has its first."""
-        ranked = self._by_id([*enumerate(self.scores)])
-        return ranked if wanted is None else {id_: ranked[id_] for id_ in ranked if id_ in wanted}
+        ranks = self._by_id(range(len(self.ids)))
+        found = ranks if wanted is None else ranks.keys() & wanted
+        return {id_: (rank := ranks[id_], self.scores[rank]) for id_ in found}
 
     def scores_by_id(self) -> dict[str, float]:
         """Each id's score, at its first rank."""
@@ -114,25 +116,23 @@ def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:
     return [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
 
 
+_SCORE: Final = attrgetter("score")
+
+
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Sort by score; equal scores keep their order. Source: memini's `search.FuseScores` and `search.RerankWith`."""
     # Stable in reverse, too.
-    return sorted(candidates, key=_score, reverse=True)
+    return sorted(candidates, key=_SCORE, reverse=True)
 
 
 def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Sort by score; equal scores by the document's id, ascending. Source: BubbleFish Nexus' `query.HybridMerge`."""
     ranked = best_first(candidates)
-    scores = [candidate.score for candidate in ranked]
-    if len(set(scores)) == len(scores):
+    if len(set(map(_SCORE, ranked))) == len(ranked):
         return ranked
     # Few scores are equal, so only those are sorted by a second key.
     return [
         candidate
-        for _, equal in groupby(ranked, key=_score)
+        for _, equal in groupby(ranked, key=_SCORE)
         for candidate in sorted(equal, key=lambda candidate: candidate.document)
     ]
-
-
-def _score(candidate: Candidate) -> float:
-    return candidate.score

@@ -19,7 +19,7 @@ from schemas.document import COLUMNS, CONTENT, READ
 from schemas.recipes.stages import Dedupe
 from schemas.texts import nfc, nfkc
 
-_VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """A character to be seen: no white space, and no control or format character."""
 
 
@@ -37,15 +37,24 @@ def fingerprint(text: str) -> int | None:
 
 def is_blank(text: str) -> bool:
     """True if nothing of the text is to be seen: it is empty, or white space, control and format characters alone."""
-    return _VISIBLE.search(text) is None
+    return VISIBLE.search(text) is None
 
 
 def content(payload: Payload) -> str:
     """The text of the fields that models read, as far as the payload has them, joined as the index joins them."""
-    if READ in payload:
-        return join_fields(payload, payload[READ])
-    texts = [value for value in map(payload.get, COLUMNS) if value and isinstance(value, str)]
-    return texts[0] if len(texts) == 1 else "\n".join(texts)
+    return contents([payload])[0]
+
+
+def contents(payloads: Iterable[Payload]) -> list[str]:
+    """The content of each payload."""
+    found = []
+    for payload in payloads:
+        text = ""
+        for value in map(payload.get, COLUMNS):
+            if value and isinstance(value, str):
+                text = f"{text}\n{value}" if text else value
+        found.append(join_fields(payload, payload[READ]) if READ in payload else text)
+    return found
 
 
 def identify_content(payload: Payload) -> int | None:
@@ -61,6 +70,8 @@ def join_fields(payload: Payload, fields: Iterable[str]) -> str:
 
 def field_texts(payload: Payload, path: str) -> list[str]:
     """The texts in NFC at a path such as `brand` or `attributes.colour`, in arrays, too; numbers are texts."""
+    if isinstance(value := payload.get(path), str) and "." not in path:
+        return [nfc(value)] if value else []
     values: list[Any] = [payload]
     for name in path.split("."):
         values = [each[name] for each in _flatten(values) if isinstance(each, Mapping) and name in each]
@@ -86,9 +97,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     kept = list(candidates)
     if len(set(contents)) < len(contents):
         first = {found: place for place, found in reversed(list(enumerate(contents)))}
-        kept = [
-            each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
-        ]
+        kept = [each for at, each in enumerate(candidates) if contents[at] is None or first[contents[at]] == at]
     kept = truncate(kept, stage.limit)
     run.explain(stage, kept, (candidate.score for candidate in kept))
     return kept

@@ -10,17 +10,16 @@ the candidates of one query: the best has about the same one whether or not it f
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, best_first, rescore, union
+from operators.ranking.candidate import Candidate, Leg, best_first, rescore
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, Run, Unit
 from operators.text.words import is_spelt
-from schemas.pool import ScoreMeasure
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
@@ -93,8 +92,8 @@ def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
 
     0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
     """
-    near = any(leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR for leg in legs)
-    return find_missing(union(legs).keys(), matches) if near else 0.0
+    near = [leg for leg in legs if leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR]
+    return find_missing(frozenset().union(*[leg.ids for leg in legs]), matches) if near else 0.0
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
@@ -177,16 +176,8 @@ _MODEL: Final = 0.55
 _DECIMALS: Final = 6
 
 
-def _clip(score: float) -> float:
-    return min(1.0, max(0.0, score))
-
-
-_SHARES: Final[Mapping[ScoreMeasure, Callable[[float], float]]] = {
-    "share": _clip,
-    "similarity": _clip,
-    "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),
-}
-"""A model's score as a share of 1, by what it is."""
+def _sigmoid(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, logit))))
 
 
 class Relevance:
@@ -195,19 +186,17 @@ class Relevance:
     __slots__ = ("_parts", "_whole")
 
     def __init__(self, vector: Leg | None, run: Run) -> None:
-        """The parts that are known: the weight of each, a share by id, the share of other ids, and what turns scores
-        into shares.
-        """
-        self._parts: list[tuple[float, Mapping[str, float], float, Callable[[float], float]]] = []
+        """The parts that are known: the weight of each, a score by id, that of other ids, and if scores are logits."""
+        self._parts: list[tuple[float, Mapping[str, float], float, bool]] = []
         if run.evidence is not None:
-            self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, _clip))
+            self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, False))
         if vector is not None and vector.ids:
             cosines = vector.scores_by_id()
-            self._parts.append((_COSINE, cosines, bound(cosines), _clip))
+            self._parts.append((_COSINE, cosines, bound(cosines), False))
         model = run.model
-        if model is not None and not model.selects and model.scores and model.measure in _SHARES:
-            self._parts.append((_MODEL, model.scores, min(model.scores.values()), _SHARES[model.measure]))
-        self._whole = math.fsum(weight for weight, *_ in self._parts)
+        if model is not None and not model.selects and model.scores and model.measure != "order":
+            self._parts.append((_MODEL, model.scores, min(model.scores.values()), model.measure == "logit"))
+        self._whole = math.fsum([part[0] for part in self._parts])
 
     def of(self, id_: str) -> float | None:
         """A candidate's relevance: the mean of the parts that are known, weighted; None where none is.
@@ -221,6 +210,7 @@ class Relevance:
         if not self._parts:
             return None
         total = 0.0
-        for weight, known, least, share in self._parts:
-            total += weight * share(known.get(id_, least))
+        for weight, known, least, are_logits in self._parts:
+            score = known.get(id_, least)
+            total += weight * (_sigmoid(score) if are_logits else min(1.0, max(0.0, score)))
         return round(total / self._whole, _DECIMALS)

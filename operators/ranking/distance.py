@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, rescore
 from operators.ranking.composite import importance, survival
-from operators.ranking.content import STOP_WORDS, content, keywords, overlap
+from operators.ranking.content import STOP_WORDS, contents, keywords, overlap
 from operators.ranking.run import ModelScores, Run
 from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, RecipeStage, WeibullDecay
 
@@ -83,7 +83,7 @@ def _weibull(candidates: Sequence[Candidate], stage: WeibullDecay, run: Run) -> 
 def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> Factors:
     """1 - weight * overlap. Source: MemPalace's `reranker.stage_keyword_boost`."""
     asked = keywords(run.facts.text or "", STOP_WORDS if stage.stop_words is None else stage.stop_words)
-    overlaps = [overlap(asked, content(candidate.payload)) for candidate in candidates]
+    overlaps = [overlap(asked, text) for text in contents([candidate.payload for candidate in candidates])]
     return [1.0 - stage.weight * share for share in overlaps], {"overlap": overlaps}
 
 

@@ -87,12 +87,10 @@ def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict
     scales: dict[str, Scale] = {}
     for leg in legs:
         scored = leg.scores_by_id()
-        raw = list(scored.values())
-        if raw:
-            scales[leg.name] = NORMALISERS[normaliser](raw)
-            values.append(dict(zip(scored, scales[leg.name].of(raw), strict=True)))
-        else:
-            values.append({})
+        if raw := [*scored.values()]:
+            scales[leg.name] = scale = NORMALISERS[normaliser](raw)
+            scored = dict(zip(scored, scale.of(raw), strict=True))
+        values.append(scored)
     return values, scales
 
 
@@ -122,7 +120,8 @@ def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
     fused: Values = {}
     known = fused.get
     for of, weight in zip(values, weights, strict=True):
-        fused |= {id_: known(id_, 0.0) + weight * value for id_, value in of.items()}
+        for id_, value in of.items():
+            fused[id_] = known(id_, 0.0) + weight * value
     return fused
 
 

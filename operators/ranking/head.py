@@ -84,10 +84,12 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     if run.model.selects:
         return pick(candidates, run.model, stage, run)
     scores, top, unscored = run.model.scores, run.model.top, run.model.unscored
-    asked = [candidate for candidate in candidates[:top] if candidate.id not in unscored]
+    asked, tail = candidates[:top], candidates[top:]
+    if unscored:
+        tail = [candidate for candidate in asked if candidate.id in unscored] + tail
+        asked = [candidate for candidate in asked if candidate.id not in unscored]
     read = [candidate for candidate in asked if candidate.id in scores]
-    unread = [candidate for candidate in candidates[:top] if candidate.id in unscored] + candidates[top:]
-    tail = unread if len(read) == len(asked) else []
+    tail = tail if len(read) == len(asked) else []
     relevance, of_relevance = rescale([scores[candidate.id] for candidate in read])
     order, of_order = rescale([candidate.score for candidate in read])
     weight = stage.weight

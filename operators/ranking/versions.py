@@ -40,8 +40,8 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
     nothing changes. Source: own.
     """
     first = candidates[: stage.candidates]
-    created = {place: stamp(each.payload.get("created_at")) for place, each in enumerate(first)}
-    stamps = {place: when for place, when in created.items() if when is not None}
+    created = {place: said for place, each in enumerate(first) if (said := each.payload.get("created_at")) is not None}
+    stamps = {place: when for place, said in created.items() if (when := stamp(said)) is not None}
     recorded = run.facts.alike
     if recorded is None:
         stamps = {place: when for place, when in stamps.items() if are_marks(first[place].payload.get(MARKS))}

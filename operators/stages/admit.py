@@ -10,7 +10,7 @@ from operators.access.filters import check_indexes, condition, count_conditions,
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
-from operators.query.returned import is_hidden
+from operators.query.returned import is_hidden, wants_words
 from operators.query.search_bodies import exclusions
 from operators.text.expression import parse
 from operators.text.passages import Matcher
@@ -121,13 +121,14 @@ class Admission:
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval
         bm25 = self.catalogue.analyser(query.asked.collection)
-        hidden = query.asked.plan.hidden
-        columns = {name: column for name, column in self.columns.items() if not is_hidden(column, hidden)}
+        columns, retrieval.columns, retrieval.filtered = self.columns, bm25.columns, bm25.columns
+        if hidden := query.asked.plan.hidden:
+            columns = {name: column for name, column in columns.items() if not is_hidden(column, hidden)}
+            retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
         parsed = retrieval.parsed = parse(text, columns, prefixes=self.fields.same)
-        retrieval.columns = bm25.columns
-        retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
-        stop_words = partial(bm25.terms_of, stop_words=True)
-        retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of, stop_words))
+        matcher = partial(Matcher, parsed.terms, bm25.terms_of, partial(bm25.terms_of, stop_words=True))
+        # Where there are passages, several steps read the words.
+        retrieval.matcher = cache(matcher) if wants_words(query.asked.plan.returned) else matcher
         retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
         retrieval.terms = query_vector(retrieval.words)
         if retrieval.capabilities.has("fuzzy") and FUZZY in query.asked.plan.recipe.fusion.legs:

@@ -91,19 +91,14 @@ class Answers:
         if generation > self._generation:
             self._renew(generation)
         cache.generation = generation
-        bucket = int(asked.now // self._clock_bucket) if _depends_on_time(query) else None
-        retrieval = query.retrieval
-        cache.scope = replace(
-            cache.scope,
-            physical=retrieval.capabilities.name,
-            watermark=watermark,
-            analyser=retrieval.analyser,
-            clock=bucket,
-        )
+        physical, analyser = query.retrieval.capabilities.name, query.retrieval.analyser
+        cache.scope = replace(cache.scope, physical=physical, watermark=watermark, analyser=analyser)
         self._check(query)
         # Without a watermark nothing says when the namespace changes.
         if not watermark or generation < self._generation or asked.shape is QueryShape.FAST_PATH:
             return query
+        if _depends_on_time(query):
+            cache.scope = replace(cache.scope, clock=int(asked.now // self._clock_bucket))
         cache.key = exact_key(cache.scope, asked.text, asked.event.vector)
         if "exact" in query.asked.plan.profile.caches:
             cached = self._exact.get(cache.key, self._clock())

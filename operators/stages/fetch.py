@@ -92,7 +92,8 @@ class Fetching(PointStage[Mapping[str, Any]]):
         outcome = query.outcome
         if self.name in dict(outcome.degraded):
             return []
-        return [each for each in outcome.results.first(self.depth(query)) if each.id not in outcome.payloads]
+        first, fetched = outcome.results.first(self.depth(query)), outcome.payloads
+        return [each for each in first if each.id not in fetched] if fetched else first
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from operators.query.lookup import find_page
 from operators.query.outcome import is_given
 from operators.query.search import Found
 from operators.query.search_bodies import depth, wanted_depth
-from operators.ranking.candidate import Candidate, Leg, document, in_tie_order, union
+from operators.ranking.candidate import Candidate, Leg, document, union
 from operators.ranking.coverage import find_missing, find_misspelt
 from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
@@ -161,7 +161,7 @@ def is_misspelt(query: InFlight) -> bool:
     """
     found = _answered(query)
     query.outcome.matches = _matches(query, found)
-    return find_missing(union(found).keys(), query.outcome.matches) > 0
+    return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0
 
 
 def rank_hits(query: InFlight) -> InFlight:
@@ -181,17 +181,16 @@ def _answered(query: InFlight) -> list[Leg]:
 
 
 def _tell_limits(query: InFlight) -> None:
-    most, wanted = depth(query), wanted_depth(query)
     keyword = query.outcome.legs[KEYWORD]
     parsed = query.retrieval.parsed
     if keyword.status is LegStatus.OK and not keyword.ids and parsed is not None and parsed.expression is not None:
         query.outcome.warnings.append(_UNMATCHED)
-    if not any(leg.more for leg in query.outcome.legs.values()):
+    if not [leg for leg in query.outcome.legs.values() if leg.more]:
         return
     if query.asked.canonical.event.reflections_only:
         ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
         query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
-    elif most < wanted:
+    elif (most := depth(query)) < (wanted := wanted_depth(query)):
         query.outcome.warnings.append(
             f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
         )
@@ -231,9 +230,9 @@ def _find_given(found: Found, given: Set[bytes]) -> set[int]:
 
 def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:
     retrieval = query.retrieval
-    first = next((leg.payloads[0] for leg in in_tie_order(legs) if leg.ids), {MARKS: ""})
+    first = [leg.payloads[0] for leg in legs if leg.ids]
     # One without marks is enough for nothing to be known: collections of other tools have none.
-    if not isinstance(first.get(MARKS), str):
+    if first and not isinstance(first[0].get(MARKS), str):
         return None
     return find_matches(retrieval.words, union(legs), retrieval.columns)
 

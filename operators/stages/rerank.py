@@ -10,6 +10,7 @@ stage `rank`'s; a chat model's selection, which ends the recipe, is done here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -21,7 +22,7 @@ from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
 from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
-from operators.ranking.content import content, is_blank
+from operators.ranking.content import VISIBLE, contents
 from operators.ranking.run import ModelScores
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
@@ -74,7 +75,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     verdicts: VerdictCache | None = None
     load: Load | None = None
 
-    @property
+    @cached_property
     def step(self) -> str:
         """`pick` or `rerank`."""
         return "pick" if self.picking else self.name
@@ -85,7 +86,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         # How long token vectors take that are computed on the fly doesn't follow from how many candidates there are.
         return Candidates(self.reranker.capacity, shortens=self.reranker.reads != "tokens")
 
-    @property
+    @cached_property
     def reads_tokens(self) -> bool:
         """True if its reranker needs the query's token vectors."""
         return self.reranker.reads != "text"
@@ -168,7 +169,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return query
         if isinstance(outcome, PartialScores):
             read = self._read(query, outcome)
-            if read - len(self._without_score(query, read, outcome)) < LEAST or not outcome:
+            if len(read) - len(self._without_score(query, read, outcome)) < LEAST or not outcome:
                 outcome = outcome.lost
         elif isinstance(outcome, SomeScores) and len(outcome) < LEAST:
             if self.reads_tokens:
@@ -192,9 +193,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         else:
             self._keep(query, answer)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
-        scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
-        unscored = self._without_score(query, read, answer)
-        result.rerank_scores = ModelScores(scores, read, self.selects, unscored, self.measure, self.reranker.model)
+        scores = {id_: answer[id_] for id_ in read if id_ in answer}
+        unscored, model = self._without_score(query, read, answer), self.reranker.model
+        result.rerank_scores = ModelScores(scores, len(read), self.selects, unscored, self.measure, model)
         if self.picking and picking is not None:
             result.pick(picking)
 
@@ -227,7 +228,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known = self.cache.known(namespace, text, documents)
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
-    @property
+    @cached_property
     def _judges(self) -> bool:
         """True if a document that it was sent, and has no score, is irrelevant or gone."""
         return self.compares or self.omits or self.reads_tokens
@@ -240,10 +241,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         sent = self._documents(query, query.asked.canonical.text or "", top)
         return len(sent.keys() - outcome.keys() - refused_of(outcome))
 
-    def _read(self, query: InFlight, outcome: Scores) -> int:
-        """The number of candidates that the reranker has read, from the first on without a gap."""
-        first = query.outcome.candidates[: self.top(query)]
-        return [each.id for each in first].index(outcome.unread) if isinstance(outcome, PartialScores) else len(first)
+    def _read(self, query: InFlight, outcome: Scores) -> list[str]:
+        """The ids of the candidates that the reranker has read, from the first on without a gap."""
+        first = [each.id for each in query.outcome.candidates[: self.top(query)]]
+        return first[: first.index(outcome.unread)] if isinstance(outcome, PartialScores) else first
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
         text = query.asked.canonical.text
@@ -257,20 +258,19 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
         """The texts to read of the first candidates, by their ids."""
         cut, payloads = self._room(text), query.outcome.payloads
-        texts = {each.id: content(payloads.get(each.id, {}))[:cut] for each in query.outcome.candidates[:top]}
-        if self.reads_tokens:
-            return texts
-        return {id_: written for id_, written in texts.items() if not is_blank(written)}
+        first, blank = [each.id for each in query.outcome.candidates[:top]], self.reads_tokens
+        texts = contents([payloads.get(id_, {}) for id_ in first])
+        return {id_: text[:cut] for id_, text in zip(first, texts, strict=True) if blank or VISIBLE.search(text[:cut])}
 
-    def _without_score(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
+    def _without_score(self, query: InFlight, read: Sequence[str], outcome: Scores) -> frozenset[str]:
         """Those of the first candidates that are not sent, those that the reranker refused, and those that it should
         have scored.
         """
-        unscored = [each.id for each in query.outcome.candidates[:read] if each.id not in outcome]
+        unscored = frozenset(read).difference(outcome)
         # Most answers have a score for each, and no text is joined a second time.
         if not unscored or not self._judges:
-            return frozenset(unscored)
-        sent = self._documents(query, query.asked.canonical.text or "", read)
+            return unscored
+        sent = self._documents(query, query.asked.canonical.text or "", len(read))
         return frozenset(id_ for id_ in unscored if id_ not in sent or id_ in refused_of(outcome))
 
     def _room(self, text: str) -> int | None:

@@ -1,6 +1,7 @@
 """Fusion, the first stage of a recipe: one list of hits per leg in, one list of candidates out."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
@@ -62,7 +63,7 @@ class Rrf(WeighingStage):
             raise ValueError(f"Input should be 0 or less, or {SMALLEST_K} or more")
         return k
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         return self.list_legs(self.weights)
 
@@ -89,7 +90,7 @@ class Score(WeighingStage):
             raise ValueError(f"z_score gives negative values, which have no {self.combination} mean")
         return self
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         return self.list_legs(self.weights)
 
@@ -111,7 +112,7 @@ class Dbsf(WeighingStage):
     weights: LegWeights = Field(default={})
     """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         return self.list_legs(self.weights)
 
@@ -119,7 +120,7 @@ class Dbsf(WeighingStage):
 class OneLeg(FusionStage):
     """The hits of one leg, with their raw scores."""
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         return (self.name,)
 
@@ -151,7 +152,7 @@ class Weighted(FusionStage):
     graph_edge_decay: Weight = Field(default=0.5, description="Factor for what a neighbour adds.")
     max_neighbors_per_candidate: int = Field(default=5, ge=0, le=1000, description="Heaviest edges that count.")
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         asked = (VECTOR,) * (self.vector_weight > 0) + (KEYWORD,) * (self.keyword_weight > 0)
         return asked or self.unasked

@@ -250,7 +250,10 @@ class Recipe:
 
     def stage(self, kind: type[Stage]) -> Stage | None:
         """The recipe's stage of that kind."""
-        return next((stage for stage in self.stages if isinstance(stage, kind)), None)
+        for stage in self.stages:
+            if isinstance(stage, kind):
+                return stage
+        return None
 
     @cached_property
     def parameters(self) -> Mapping[str, dict[str, Any]]:
@@ -307,20 +310,13 @@ def _computes(stage: RecipeStage) -> bool:
 _ON = {"enabled": True}
 _OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 5}
 _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
+_UP_TO_1 = {"composite": {"importance_scale": 1}}
 _LIGHTER_RERANK = {"rerank": {"weight": 0.6, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
     "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", _LIGHTER_RERANK, "versions", "wishes"],
-    "composite": [
-        "score",
-        "coverage",
-        _OF_WORDS,
-        {"composite": {"importance_scale": 1}},
-        "temporal",
-        "dedupe",
-        "versions",
-    ],
+    "composite": ["score", "coverage", _OF_WORDS, _UP_TO_1, "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}, "coverage"],

@@ -1,6 +1,7 @@
 """The stages of a recipe: their base, the types of parameters, and every stage after fusion."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
@@ -40,7 +41,7 @@ class FusionStage(RecipeStage):
 
     limit: Limit = 0
 
-    @property
+    @cached_property
     def legs(self) -> Legs:
         return VECTOR, KEYWORD
 
@@ -190,7 +191,7 @@ class Wishes(RecipeStage):
     strict: bool = Field(default=False, description="true: what fails is left out; false: it goes behind.")
     weight: Weight = Field(default=1.0, description="What a failed wish takes from the score.")
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[str, ...]:
         switched = {"limit": self.limits, "exclusion": self.exclusions, "order": self.order}
         return tuple(kind for kind, on in switched.items() if on)
