@@ -298,7 +298,7 @@ def _hits(collection: Collection, start: int, limit: int, whole: bool | None) ->
         known = _payload(collection, number) if whole else b'{"_content":%d,"namespace":"default"}' % number
         payload = b"" if whole is None else b',"payload":' + known
         score = b"%.4f" % (1 - rank / points)
-        hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (_ids(points)[number].encode(), score, payload))
+        hits.append(b'{"id":"%b","version":1,"score":%b%b}' % (_ids(points)[number].encode(), score, payload))
     return b'{"points":[' + b",".join(hits) + b"]}"
 
 

@@ -150,7 +150,8 @@ _TOKEN: Final = re.compile(
     r"|\w+n['\u2019]t\b|\w+['\u2019](?=\w)|\w+"
     r"|[^\w\s]"
 )
-_GROUPS: Final = re.compile(r"[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+")
+# No thousands begin with 0: behind such digits the first sign is the decimal point, whatever it is.
+_WHOLE: Final = re.compile(r"(?!0)[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+|[0-9]*")
 _SPELT: Final = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "\u2019": "'"})
 _MULTIPLES: Final = {"k": 1000.0}
 _DECADE: Final = "s"
@@ -218,9 +219,8 @@ def is_year(number: float, first: int = 1900) -> bool:
 
 
 def _number(written: str) -> float:
-    groups = _GROUPS.match(written)
-    whole, rest = (groups[0], written[groups.end() :]) if groups and groups[0][0] != "0" else ("", written)
-    return float("".join(each for each in whole if each.isdigit()) + rest.replace(",", "."))
+    whole = _WHOLE.findall(written)[0]
+    return float(".".join("".join(filter(str.isdigit, part)) for part in (whole, written[len(whole) :])))
 
 
 def tokenize(text: str) -> list[Lexeme]:

@@ -386,6 +386,7 @@ def test_long_texts_are_read(unit: str) -> None:
         ("Windows 11 512 GB", [(11, None), (512, "GB")]),
         ("96 square metres, 80 m², 10 km/h", [(96, "m²"), (80, "m²"), (10, "km/h")]),
         ("four rooms, drei Zimmer", [(4, None), (3, None)]),
+        ("04'100 kg, 0.100.250 l, 0 300 cm", [(4.1, "kg"), (0.10025, "l"), (0.3, "cm")]),
     ],
 )
 def test_measures_by_hand(text: str, numbers: list[tuple[float, str | None]]) -> None:
