@@ -39,7 +39,7 @@ from operators.ranking.run import ModelScores
 from operators.runtime.batching.backlog import Backlog, PendingRequest
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread, Wakeup
-from operators.runtime.stage import async_stage, key
+from operators.runtime.stage import KEY, async_stage
 from operators.stages.backend_stage import QueryStage
 from operators.stages.decode import Decoder
 from operators.stages.publish import Finaliser, Publisher
@@ -232,7 +232,7 @@ def _operator(decode: Decoder, events: Sequence[Message]) -> float:
     load = ClosedLoop(queries, 64, calls.wakeup)
 
     flow = Dataflow("operator")
-    up = op.key_on("key", op.input("in", flow, Source(load)), key)
+    up = op.key_on("key", op.input("in", flow, Source(load)), lambda _: KEY)
     op.output("out", op.key_rm("batches", async_stage("echo", up, _Echo(), calls)), Sink(load))
     started = time.process_time()
     cli_main(flow)

@@ -34,7 +34,7 @@ from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread, Wakeup
-from operators.runtime.stage import async_stage, key
+from operators.runtime.stage import KEY, async_stage
 from operators.stages.rerank import Reranking
 from schemas.settings import RerankSettings
 
@@ -149,7 +149,10 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     flow = Dataflow("faults")
     bounds = Bounds(section.timeout, section.documents, section.calls)
     reranked = async_stage(
-        "rerank", op.key_on("key", op.input("in", flow, Source(loop)), key), Reranking(reranker, bounds), calls
+        "rerank",
+        op.key_on("key", op.input("in", flow, Source(loop)), lambda _: KEY),
+        Reranking(reranker, bounds),
+        calls,
     )
     op.output("out", op.key_rm("batches", reranked), Sink(loop))
     # Else the garbage collector goes through all queries that wait to be sent, and everything stands still for 0.1 s.

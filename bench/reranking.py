@@ -42,7 +42,7 @@ from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread, Wakeup
-from operators.runtime.stage import async_stage, key
+from operators.runtime.stage import KEY, async_stage
 from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking
 from operators.wire.message import Message, Origin
@@ -88,7 +88,9 @@ class Operator:
     def __call__(self, source: AnySource[Queries], sink: Any, calls: EventLoopThread) -> None:
         """Run until the source ends."""
         flow = Dataflow("reranking")
-        reranked = async_stage("rerank", op.key_on("key", op.input("in", flow, source), key), self._reranking, calls)
+        reranked = async_stage(
+            "rerank", op.key_on("key", op.input("in", flow, source), lambda _: KEY), self._reranking, calls
+        )
         op.output("out", op.key_rm("batches", reranked), sink)
         cli_main(flow)
 

@@ -15,14 +15,14 @@ from flows.assembly.indexing import IndexingParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
 from operators.indexing.document import publish_watermarks
-from operators.runtime.stage import async_stage, key, sync_stage
+from operators.runtime.stage import async_stage, sync_stage
 
 
 def indexing(parts: IndexingParts) -> Dataflow:
     """Every document event in; applied and in the watermark, or a dead letter."""
     p = parts
     flow = Dataflow("indexing")
-    documents = op.key_on("batches", op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
+    documents = op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup))
 
     deserialised = async_stage("deserialise", documents, p.deserialiser, p.calls)
     decoded = sync_stage("decode", deserialised, p.decoder)

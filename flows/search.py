@@ -20,7 +20,7 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.runtime.stage import async_stage, key, sync_stage
+from operators.runtime.stage import async_stage, sync_stage
 from operators.stages.fuse import fuse
 from operators.stages.leg import branches, pass_by
 from operators.stages.publish import publish
@@ -32,7 +32,7 @@ def search(parts: Parts) -> Dataflow:
     """Every query in, exactly one output record out."""
     p = parts
     flow = Dataflow("search")
-    queries = op.key_on("batches", op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
+    queries = op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup))
 
     deserialised = async_stage("deserialise", queries, p.deserialiser, p.calls)
     decoded = sync_stage("decode", deserialised, p.decoder)

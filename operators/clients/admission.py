@@ -162,12 +162,12 @@ class RetryBudget:
     def begin(self) -> None:
         """A request makes its first try."""
         self._active += 1
-        self._fifths = min(self._fifths + 1, self._room)
+        self._fifths = min(self._fifths + 1, max(_RESERVE, self._active))
 
     def end(self) -> None:
         """A request that has begun is over, with any outcome."""
         self._active -= 1
-        self._fifths = min(self._fifths, self._room)
+        self._fifths = min(self._fifths, max(_RESERVE, self._active))
 
     def take(self) -> bool:
         """Take one retry; False if there is none."""
@@ -175,7 +175,3 @@ class RetryBudget:
             return False
         self._fifths -= _RETRY
         return True
-
-    @property
-    def _room(self) -> int:
-        return max(_RESERVE, self._active)

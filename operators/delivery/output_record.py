@@ -69,7 +69,7 @@ class OutputRecord(ProducerRecord):
         return size
 
 
-_DEAD_LETTERS: Final = frozenset({RecordForm.DEAD_LETTER, RecordForm.WITHOUT_PAYLOAD})
+_DEAD_LETTERS: Final = (RecordForm.DEAD_LETTER, RecordForm.WITHOUT_PAYLOAD)
 
 
 def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:

@@ -234,13 +234,11 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
     @override
-    def wants(self, item: Message) -> bool:
-        return self._ordered or _id_of(item) is not None
-
-    @override
-    def request(self, item: Message) -> tuple[BatchKey, int | None]:
+    def request(self, item: Message) -> tuple[BatchKey, int | None] | None:
         id_ = _id_of(item)
-        return (None if self._ordered else id_), id_
+        if self._ordered:
+            return None, id_
+        return (id_, id_) if id_ is not None else None
 
     @override
     async def call(

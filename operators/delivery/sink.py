@@ -268,11 +268,11 @@ def stretch(interval: float, rate: float) -> float:
     return max(interval, min(interval * (rate / COMMON), LONGEST))
 
 
-def compact(records: Sequence[OutputRecord]) -> list[OutputRecord]:
+def compact(records: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
     """All records, but of those that compact only the one with the highest offset for each topic and key."""
-    compacting = sorted((each for each in records if each.compacts), key=lambda each: each.origin.offset)
+    compacting = sorted([each for each in records if each.compacts], key=lambda each: each.origin.offset)
     last = {(each.topic, each.key): each for each in compacting}
-    return [each for each in records if not each.compacts] + list(last.values())
+    return [each for each in records if not each.compacts] + list(last.values()) if last else records
 
 
 def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:

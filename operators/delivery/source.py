@@ -33,6 +33,7 @@ from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, Topic
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.runtime.event_loop import Wakeup
+from operators.runtime.stage import KEY
 from operators.telemetry.metrics import FlowMetrics
 from operators.wire.message import Message, Origin
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -359,22 +360,22 @@ class Lag:
 
 
 @dataclass(frozen=True)
-class _Partition(StatelessSourcePartition[list[Message]]):
+class _Partition(StatelessSourcePartition[tuple[str, list[Message]]]):
     loop: ConsumerLoop
     wakeup: Wakeup
 
-    def next_batch(self) -> list[list[Message]]:
+    def next_batch(self) -> list[tuple[str, list[Message]]]:
         woken = self.wakeup.wait()
         messages = self.loop.take()
-        return [messages] if woken or messages else []
+        return [(KEY, messages)] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST
 
 
 @dataclass(frozen=True)
-class MessageSource(DynamicSource[list[Message]]):
-    """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
+class MessageSource(DynamicSource[tuple[str, list[Message]]]):
+    """A source of batches by their key: at each wake-up the messages read, perhaps none. A process has one worker."""
 
     loop: ConsumerLoop
     wakeup: Wakeup

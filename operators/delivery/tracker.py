@@ -81,7 +81,7 @@ class OffsetTracker:
     @property
     def advances(self) -> bool:
         """True if nothing is in flight, and the position can move on without an answer."""
-        return self.next_offset > self._position and all(offset in self._done for offset in self._seen)
+        return self.next_offset > self._position and self._done.issuperset(self._seen)
 
     @property
     def in_flight(self) -> int:

@@ -2,11 +2,11 @@
 
 Rules
 -----
-- A stage's calls run on one event-loop thread. The worker submits a batch with one message to that thread and drains
-  the finished items when the engine runs the stage again; a finished call sets the process's wake-up event.
-- An item has one request, or none. Each *batch key* (say, a collection) has a backlog, in which the requests of many
-  items become calls (its rules: `operators.runtime.batching.backlog`). A call that ends lets the next one start, on the
-  event-loop thread.
+- A stage's calls run on one event-loop thread. The worker submits the requests of a batch with one message to that
+  thread and drains the finished items when the engine runs the stage again; a finished call sets the process's wake-up
+  event.
+- Each *batch key* (say, a collection) has a backlog, in which the requests of many items become calls (its rules:
+  `operators.runtime.batching.backlog`). A call that ends lets the next one start, on the event-loop thread.
 - A batch key has at most `max_concurrency` calls under way, a stage at most `max_pending` items; further ones fail.
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
   DeadlinePassed if the item's own time is over. No call is made for it afterwards; a call is cancelled with its last
@@ -15,18 +15,18 @@ Rules
   an outcome of these; otherwise with the error.
 - An outcome is a value: the call's result for that request, or a BackendError. Any other exception of a call is a
   defect: it is logged with its traceback, and each of the call's requests is asked again alone. The one with the defect
-  gets a BackendBadResponse. An exception of `request` for an item is that item's defect.
+  gets a BackendBadResponse.
 """
 
 import asyncio
 import math
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -79,29 +79,15 @@ class Bounds:
     max_pending: int = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Finished(Generic[Outcome]):
-    """An item and the outcome of its request; not `asked`: it had none. `defect` is what `request` raised for it."""
-
-    item: Any
-    outcome: Outcome | BackendError | None = None
-    asked: bool = True
-    defect: Exception | None = None
-
-    def reject(self, *refusal: Any) -> Any:
-        """The refusal of the item's message."""
-        return self.item.reject(*refusal)
-
-
 class AsyncStage(ABC, Generic[Request, Outcome]):
     """The hooks of `async_stage`, which a subclass types by its items.
 
     `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
     its own items only.
 
-    Threads: `request`, `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread
-    only, so none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
-    `request` raises rejects the item as what `on_result` raises does.
+    Threads: `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread only, so
+    none of them may block, and they need no locks among themselves. The engine's worker calls the others, and runs the
+    event loop while it waits: what `request` and `call` share needs no lock, either.
 
     >>> import asyncio
     >>> class Shout(AsyncStage[str, str]):
@@ -129,12 +115,8 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
         return Whole(self.bounds.max_batch)
 
     def takes(self, item: Any) -> bool:
-        """True if the stage has something to do for the item; the others pass by."""
+        """True if a branch has something to do for the item. Another stage has for each that is not answered."""
         return not item.answered
-
-    def wants(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
-        """True if the item may have a request; the others go on at once."""
-        return True
 
     def deadline(self, item: Any) -> float:  # noqa: ARG002  for stages whose items have one
         """The item's deadline on the monotonic clock."""
@@ -142,7 +124,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
 
     @abstractmethod
     def request(self, item: Any) -> tuple[BatchKey, Request] | None:
-        """The item's request and its batch key, if it has one."""
+        """The item's batch key and its request, if it has one. Raises InputError to reject the item."""
 
     def wakes(self, item: Any) -> bool:  # noqa: ARG002  for stages whose items wait for others
         """True if the engine is to be woken for the item, whose request has ended."""
@@ -163,7 +145,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
         """The item after its outcome, or BackendError; None if it waits elsewhere. Raises InputError to reject it."""
 
     def on_unasked(self, item: Any) -> Any:
-        """The item without a request; None if it waits elsewhere. Raises InputError to reject it."""
+        """The item without a request goes on at once; None if it waits elsewhere. Raises InputError to reject it."""
         return item
 
 
@@ -177,8 +159,9 @@ class _Call:
 
     started: float
     waiting: int
-    units: int
+    units: int = 0
     task: "asyncio.Task[None] | None" = None
+    begun: bool = False
     took: float | None = None
     answered: bool = True
 
@@ -201,7 +184,8 @@ class _Live:
         for unit in [unit for unit in self.calls if unit >= start]:
             call = self.calls.pop(unit)
             call.waiting -= 1
-            if not call.waiting and call.task is not None:
+            # One that has not begun sees by itself that nobody waits: cancelled, it would never reach its end.
+            if not call.waiting and call.begun and call.task is not None:
                 call.task.cancel()
 
 
@@ -225,9 +209,16 @@ def defect_of_call(error: BaseException) -> BackendBadResponse:
 class Dispatcher(Generic[Request, Outcome]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
 
-    def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
+    def __init__(
+        self,
+        stage: AsyncStage[Request, Outcome],
+        calls: EventLoopThread,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` is that of the event loop."""
         self._stage = stage
         self._calls = calls
+        self._now = clock
         self._batching = stage.batching
         self._load = stage.load
         self._backlogs: defaultdict[BatchKey, Backlog[Request, Outcome]] = defaultdict(
@@ -236,84 +227,71 @@ class Dispatcher(Generic[Request, Outcome]):
         self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
         self._under_way = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._finished: deque[Finished[Outcome]] = deque()
+        self.finished: deque[tuple[Any, Outcome | BackendError]] = deque()
+        """Items whose request has ended, with its outcome, until they are drained."""
         self._submitted = 0
         self._drained = 0
-        self._now = calls.loop.time
 
     @property
     def outstanding(self) -> int:
         """Items submitted and not yet drained."""
         return self._submitted - self._drained
 
-    def submit(self, items: Sequence[Any]) -> None:
-        """Send items to the event-loop thread."""
-        self._submitted += len(items)
-        room = self._stage.bounds.max_pending - (self.outstanding - len(items))
-        self._calls.submit(self._accept, items[: max(0, room)], items[max(0, room) :])
+    def submit(self, asked: Sequence[tuple[Any, BatchKey, Request]]) -> None:
+        """Send items, their batch keys and their requests to the event-loop thread."""
+        room = max(0, self._stage.bounds.max_pending - (self._submitted - self._drained))
+        self._submitted += len(asked)
+        self._calls.submit(self._accept, asked[:room], asked[room:])
 
-    def drain(self) -> list[Finished[Outcome]]:
-        """The items that have finished since the last call."""
+    def drain(self) -> list[tuple[Any, Outcome | BackendError]]:
+        """The items that have finished since the last call, with their outcomes."""
         drained = []
-        while self._finished:
-            drained.append(self._finished.popleft())
+        while self.finished:
+            drained.append(self.finished.popleft())
         self._drained += len(drained)
         return drained
 
-    def _accept(self, items: Sequence[Any], refused: Sequence[Any]) -> None:
-        now = self._now()
+    def _accept(
+        self, asked: Sequence[tuple[Any, BatchKey, Request]], refused: Sequence[tuple[Any, BatchKey, Request]]
+    ) -> None:
+        batching, now = self._batching, self._now()
         latest = now + self._stage.bounds.timeout
-        deadlines = [min(self._stage.deadline(item), latest) for item in items]
-        for item, deadline in zip(items, deadlines, strict=True):
-            if (asked := self._make_request(item)) is None:
-                continue
-            batch_key, query = asked
-            tenant, units = self._batching.tenant(query), self._batching.units(query)
-            request: PendingRequest[Request, Outcome] = PendingRequest(query, deadline, units, tenant)
+        deadlines = [min(self._stage.deadline(item), latest) for item, _, _ in asked]
+        for (item, batch_key, query), deadline in zip(asked, deadlines, strict=True):
+            units = batching.units(query)
+            request: PendingRequest[Request, Outcome] = PendingRequest(query, deadline, units, batching.tenant(query))
             self._live[request] = _Live(item, batch_key, now)
             if units:
                 self._backlogs[batch_key].put(request)
             else:
-                self._complete(request, self._batching.combine(query, ()))
-        for item in refused:
-            if self._make_request(item) is not None:
-                error = BackendUnavailable(f"the stage already has {self._stage.bounds.max_pending} items in flight")
-                self._finish(Finished(item, error))
+                self._complete(request, batching.combine(query, ()))
+        for item, _, _ in refused:
+            error = BackendUnavailable(f"the stage already has {self._stage.bounds.max_pending} items in flight")
+            self._finish(item, error)
         for batch_key in list(self._backlogs):
             self._fill(batch_key)
         if deadlines:
             self._arm(min(deadlines))
 
-    def _make_request(self, item: Any) -> tuple[BatchKey, Request] | None:
-        try:
-            asked = self._stage.request(item)
-        except Exception as error:  # noqa: BLE001  it is raised where the item's outcome is read
-            self._finish(Finished(item, defect=error))
-            return None
-        if asked is None:
-            self._finish(Finished(item, asked=False))
-        return asked
-
     def _fill(self, batch_key: BatchKey) -> None:
         backlog = self._backlogs[batch_key]
         now = self._now()
-        while True:
+        while backlog.waiting:
             for request in backlog.expired(now):
                 what = _LATE if request.deadline <= now else _EXPIRED
                 self._truncate(request, request.taken, self._too_late(request, what))
             slices = backlog.take(now)
             if not slices:
                 break
-            call = _Call(now, len(slices), sum([slice_.stop - slice_.start for slice_ in slices]))
+            call = _Call(now, len(slices))
             longest = 0.0
             for slice_ in slices:
                 live = self._live[slice_.request]
                 live.calls[slice_.start] = call
+                call.units += slice_.stop - slice_.start
                 live.waited = now - live.since
                 longest = max(longest, live.waited)
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
-            # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
-            call.task.add_done_callback(partial(self._on_call_end, batch_key, call))
             self._under_way += 1
             if self._load is not None:
                 self._load.began(call.units, longest)
@@ -324,7 +302,7 @@ class Dispatcher(Generic[Request, Outcome]):
         its_own = self._stage.deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    def _on_call_end(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
+    def _on_call_end(self, batch_key: BatchKey, call: _Call) -> None:
         self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
         self._under_way -= 1
         if self._load is not None:
@@ -334,28 +312,34 @@ class Dispatcher(Generic[Request, Outcome]):
 
     async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
+        call.begun = True
         try:
-            outcomes = await self._ask(batch_key, slices)
-            if not all(isinstance(outcome, BackendError) for outcome in outcomes):
-                call.took = self._now() - call.started
-        except BackendError as error:
-            outcomes = [error] * len(slices)
-            if isinstance(error, BackendTimeout):
+            try:
+                if call.waiting:
+                    outcomes = await self._ask(batch_key, slices)
+                if not all(isinstance(outcome, BackendError) for outcome in outcomes):
+                    call.took = self._now() - call.started
+            except BackendError as error:
+                outcomes = [error] * len(slices)
+                if isinstance(error, BackendTimeout):
+                    call.took, call.answered = self._now() - call.started, False
+            except asyncio.CancelledError:
                 call.took, call.answered = self._now() - call.started, False
-        except asyncio.CancelledError:
-            call.took, call.answered = self._now() - call.started, False
-        except Exception as error:  # noqa: BLE001  reported and accounted for
-            outcomes = [defect_of_call(error)] * len(slices)
-            if len(slices) > 1:
-                await self._ask_alone(batch_key, call, slices)
-                return
-        for slice_, outcome in zip(slices, outcomes, strict=False):
-            self._answer(call, slice_, outcome)
+            except Exception as error:  # noqa: BLE001  reported and accounted for
+                outcomes = [defect_of_call(error)]
+                if len(slices) > 1:
+                    outcomes = ()
+                    await self._ask_alone(batch_key, call, slices)
+            for slice_, outcome in zip(slices, outcomes, strict=False):
+                self._answer(slice_, outcome)
+        finally:
+            self._on_call_end(batch_key, call)
 
     async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         """After a call with a defect, ask for each of its requests that still waits; only what has a defect fails."""
         for slice_ in slices:
-            if not self._waits(call, slice_):
+            live = self._live.get(slice_.request)
+            if live is None or slice_.start not in live.calls:
                 continue
             outcome: Outcome | BackendError
             began = self._now()
@@ -368,32 +352,32 @@ class Dispatcher(Generic[Request, Outcome]):
                 return
             except Exception as error:  # noqa: BLE001  reported and accounted for
                 outcome = defect_of_call(error)
-            self._answer(call, slice_, outcome)
+            self._answer(slice_, outcome)
 
     async def _ask(
         self, batch_key: BatchKey, slices: Sequence[Slice[Request, Outcome]]
     ) -> Sequence[Outcome | BackendError]:
         left = max([slice_.request.deadline for slice_ in slices]) - self._now()
-        parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
+        parts = [
+            each.request.query if each.entire else self._batching.part(each.request.query, each.start, each.stop)
+            for each in slices
+        ]
         with self._stage.around([self._live[each.request].item for each in slices if each.request in self._live]):
             outcomes = await self._stage.call(batch_key, parts, max(left, 0.001))
         if len(outcomes) != len(slices):
             raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
         return outcomes
 
-    def _waits(self, call: _Call, slice_: Slice[Request, Outcome]) -> bool:
-        live = self._live.get(slice_.request)
-        return live is not None and live.calls.get(slice_.start) is call
-
-    def _answer(self, call: _Call, slice_: Slice[Request, Outcome], outcome: Outcome | BackendError) -> None:
-        if not self._waits(call, slice_):
-            return
+    def _answer(self, slice_: Slice[Request, Outcome], outcome: Outcome | BackendError) -> None:
         request = slice_.request
-        del self._live[request].calls[slice_.start]
+        live = self._live.get(request)
+        # None waits for it any more, or not for these units.
+        if live is None or (call := live.calls.pop(slice_.start, None)) is None:
+            return
         call.waiting -= 1
         if isinstance(outcome, BackendError):
             self._truncate(request, slice_.start, outcome)
-        elif request.whole and slice_.stop - slice_.start == request.units:
+        elif request.whole and slice_.entire:
             self._complete(request, self._batching.combine(request.query, (outcome,)))
         else:
             request.answer(slice_, outcome)
@@ -425,11 +409,11 @@ class Dispatcher(Generic[Request, Outcome]):
         live = self._live.pop(request)
         if live.calls:
             live.release(0)
-        self._finish(Finished(live.item, outcome), pause_of(live.waited, request.deadline - self._now()))
+        self._finish(live.item, outcome, pause_of(live.waited, request.deadline - self._now()))
 
-    def _finish(self, finished: Finished[Outcome], pause: float = PAUSE) -> None:
-        self._finished.append(finished)
-        if self._stage.wakes(finished.item):
+    def _finish(self, item: Any, outcome: Outcome | BackendError, pause: float = PAUSE) -> None:
+        self.finished.append((item, outcome))
+        if self._stage.wakes(item):
             self._calls.wakeup.set(pause)
 
     def _arm(self, earliest: float) -> None:

@@ -37,7 +37,7 @@ R = TypeVar("R")
 class Wakeup:
     """Set from any thread, waited on by one. Without an attended loop, every wait ends as soon as the event is set."""
 
-    __slots__ = ("_ended", "_event", "_loop", "_thread", "_timer", "_until", "_waiting")
+    __slots__ = ("_ended", "_ends_at", "_event", "_loop", "_thread", "_timer", "_until", "_waiting")
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -46,7 +46,9 @@ class Wakeup:
         self._ended = 0.0
         # The time at which the wait is to end because the event was set; infinite: it was not.
         self._until = math.inf
+        # While a wait lasts, and the time at which it is to end.
         self._waiting = False
+        self._ends_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def attend(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -62,10 +64,12 @@ class Wakeup:
         """
         if self._loop is None:
             self._event.set()
-        elif threading.get_ident() == self._thread:
-            self._come(pause)
-        else:
-            self._loop.call_soon_threadsafe(self._come, pause)
+        elif threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.set, pause)
+        elif (until := self._ended + pause) < self._until:
+            self._until = until
+            if self._waiting:
+                self._stop_at(until)
 
     def wait(self) -> bool:
         """True if the event was set since the last wait, or is within LONGEST_WAIT."""
@@ -81,18 +85,22 @@ class Wakeup:
         was_set, self._until = self._until < math.inf, math.inf
         return was_set
 
-    def _come(self, pause: float) -> None:
-        until = self._ended + pause
-        if until < self._until:
-            self._until = until
-            if self._waiting:
-                self._stop_at(until)
-
     def _stop_at(self, until: float) -> None:
         assert self._loop is not None
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(until, self._loop.stop)
+        self._ends_at = until
+        if until <= time.monotonic():
+            self._waiting = False
+            self._loop.call_soon(self._loop.stop)
+        elif self._timer is None or until < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(until, self._look_again)
+
+    def _look_again(self) -> None:
+        # Nearly all waits end before their timer, which is of use to a later one: to set one for each costs more.
+        self._timer = None
+        if self._waiting:
+            self._stop_at(self._ends_at)
 
 
 class EventLoopThread:
@@ -132,9 +140,11 @@ class EventLoopThread:
         asyncio.run_coroutine_threadsafe(run(), self.loop)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call back on the loop's thread. From the thread that waits for the wake-up event."""
+        """Call back on the loop's thread, at once where the calling one attends the loop. From the one that waits for
+        the wake-up event.
+        """
         if self._attended:
-            self.loop.call_soon(callback, *arguments)
+            callback(*arguments)
         else:
             self.loop.call_soon_threadsafe(callback, *arguments)
 

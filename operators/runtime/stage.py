@@ -4,8 +4,8 @@ A batch is the list of items that go through the flow together. It may be empty:
 finished, so that each stage can pass on its finished items. An item that is answered, or rejected, passes by the stages
 behind: the last one writes its record.
 
-All batches have one key: a worker has one state for each stateful operator, and no batch is divided. The first step of
-a flow sets the key, and the last one takes it off.
+All batches have one key: a worker has one state for each stateful operator, and no batch is divided. The source of a
+flow gives it to them, and the last step takes it off.
 """
 
 import traceback
@@ -18,7 +18,7 @@ from bytewax import operators as op
 from bytewax.dataflow import operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
-from operators.runtime.dispatcher import AsyncStage, Dispatcher, Finished
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Dispatcher
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import DeadLetterClass, InputError
 
@@ -53,11 +53,6 @@ class Rejectable(Protocol):
         ...
 
 
-def key(_: object) -> str:
-    """The key of a batch."""
-    return KEY
-
-
 def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
     """The items that a stage has something to do for, and those that pass by."""
     live: Batch = []
@@ -70,20 +65,21 @@ def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
     return live, passing
 
 
-def run_step(name: str, items: Iterable[Any], step: Callable[[Any], Any]) -> Batch:
-    """Apply a step to each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
+def run_step(name: str, items: Iterable[Any], step: Callable[..., Any], *others: Iterable[Any]) -> Batch:
+    """Apply a step to each item, and to its part of `others` as `map` does; an item for which it raises is rejected
+    alone. None: the item waits elsewhere.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
     """
     out: Batch = []
-    for item in items:
+    for given in zip(items, *others, strict=True):
         try:
-            done = step(item)
+            done = step(*given)
         except InputError as error:
-            out.append(item.reject(name, error.kind, str(error), error.field))
+            out.append(given[0].reject(name, error.kind, str(error), error.field))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            out.append(defect(name, item, error))
+            out.append(defect(name, given[0], error))
         else:
             if done is not None:
                 out.append(done)
@@ -109,8 +105,8 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
     >>> from bytewax import testing
     >>> from bytewax.dataflow import Dataflow
     >>> flow, left = Dataflow("greetings"), []
-    >>> source = testing.TestingSource([[Item(name="Ada", answered=False), Item(name="Alan", answered=True)]])
-    >>> batches = op.key_on("batches", op.input("names", flow, source), key)
+    >>> source = testing.TestingSource([(KEY, [Item(name="Ada", answered=False), Item(name="Alan", answered=True)])])
+    >>> batches = op.input("names", flow, source)
     >>> greeted = sync_stage("greet", batches, lambda item: f"Hello {item.name}")
     >>> _ = op.output("out", op.key_rm("plain", greeted), testing.TestingSink(left))
     >>> testing.run_main(flow)
@@ -120,7 +116,6 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
     stage = name if name is not None else step_id.rpartition(".")[2]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
-        # Most turns of an idle engine bring an empty batch.
         if len(batches) == 1 and not batches[0][1]:
             return batches
         live, out = split(chain.from_iterable([items for _, items in batches]))
@@ -148,26 +143,22 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
 
     def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
         self._stage = stage
+        self._step = stage.step
         self._dispatcher = Dispatcher(stage, calls)
+        self._asked: list[tuple[Any, BatchKey, Any]] = []
 
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         stage = self._stage
         out: Batch = []
-        with_request: Batch = []
-        unasked: Batch = []
-        for item in chain.from_iterable(batches):
-            if not stage.takes(item):
-                if not stage.branch:
-                    out.append(item)
-            elif stage.wants(item):
-                with_request.append(item)
-            else:
-                unasked.append(item)
-        if with_request:
-            self._dispatcher.submit(with_request)
-        if unasked:
-            out += run_step(stage.step, unasked, stage.on_unasked)
-        if self._dispatcher.outstanding:
+        # Most turns of an idle engine bring an empty batch.
+        if any(batches):
+            items = chain.from_iterable(batches)
+            taken, out = (list(filter(stage.takes, items)), []) if stage.branch else split(items)
+            out += run_step(self._step, taken, self._ask)
+            if self._asked:
+                self._dispatcher.submit(self._asked)
+                self._asked = []
+        if self._dispatcher.finished:
             out += self._finish()
         return [out] if out or not stage.branch else [], self.RETAIN
 
@@ -183,13 +174,14 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
         """
         return
 
+    def _ask(self, item: Any) -> Any:
+        asked = self._stage.request(item)
+        if asked is None:
+            return self._stage.on_unasked(item)
+        self._asked.append((item, *asked))
+        return None
+
     def _finish(self) -> Batch:
         finished = self._dispatcher.drain()
-        return run_step(self._stage.step, finished, self._end) if finished else []
-
-    def _end(self, finished: Finished[Outcome]) -> Any:
-        if finished.defect is not None:
-            raise finished.defect
-        if not finished.asked:
-            return self._stage.on_unasked(finished.item)
-        return self._stage.on_result(finished.item, finished.outcome)
+        items, outcomes = zip(*finished, strict=True) if finished else ((), ())
+        return run_step(self._step, items, self._stage.on_result, outcomes)

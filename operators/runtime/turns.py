@@ -12,33 +12,26 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 
-class WaitQueue:
+class WaitQueue(deque[asyncio.Future[None]]):
     """Calls that wait, first come first served. One that is cancelled when it is woken wakes the next."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def __len__(self) -> int:
-        """The number of calls that wait."""
-        return len(self._waiting)
 
     async def wait(self, *, first: bool = False) -> None:
         """Wait to be woken, behind all others or as the first."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        (self.appendleft if first else self.append)(turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
+            if turn in self:
+                self.remove(turn)
             elif not turn.cancelled():
                 self.wake()
             raise
 
     def wake(self, most: float = 1) -> None:
         """Wake the first that wait."""
-        while self._waiting and most > 0:
-            turn = self._waiting.popleft()
+        while self and most > 0:
+            turn = self.popleft()
             if not turn.done():
                 turn.set_result(None)
                 most -= 1

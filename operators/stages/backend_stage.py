@@ -35,12 +35,18 @@ class QueryStage(AsyncStage[Request, Outcome]):
 
     @override
     def request(self, item: InFlight) -> tuple[BatchKey, Request] | None:
+        if not self.wants(item):
+            return None
         item.started = monotonic()
         return self.ask(item)
 
+    def wants(self, item: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
+        """True if the query may have a request; the others go on at once."""
+        return True
+
     @abstractmethod
     def ask(self, query: InFlight) -> tuple[BatchKey, Request] | None:
-        """The query's request and its batch key, if it needs one. On the event loop's thread."""
+        """The query's batch key and its request, if it needs one."""
 
     @override
     def around(self, items: Sequence[InFlight]) -> AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, repeat
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from bytewax import operators as op
 from bytewax.dataflow import operator
@@ -136,10 +136,6 @@ class Fuzzy(SearchLeg):
     """Carries the searches of queries with a misspelt word to Qdrant. All items go through it: it is no branch."""
 
     branch: ClassVar = False
-
-    @override
-    def takes(self, item: Any) -> bool:
-        return not item.answered
 
     @override
     def wants(self, item: InFlight) -> bool:

@@ -44,10 +44,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     bounds: Bounds
     provider: str
 
-    def wants(self, item: InFlight) -> bool:
-        """True if the query's recipe wants the chat model to read the time."""
-        return item.asked.plan.extractor(item.asked.canonical) == "chat"
-
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         asked = query.asked.canonical

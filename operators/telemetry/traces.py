@@ -53,7 +53,7 @@ def wall_ns(clock: float) -> int:
 class QueryTrace:
     """One query's spans and counts. While the trace isn't recorded, it makes no span."""
 
-    __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer")
+    __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer", "recording")
 
     def __init__(self, signals: "Signals", message: Message, headers: Headers, attributes: Attributes) -> None:
         """Continue the trace that these headers of the message name."""
@@ -63,7 +63,7 @@ class QueryTrace:
         self._sent = message.sent
         self._status = DEAD_LETTER
         self._exemplar: dict[str, str] | None = None
-        parent = propagate.extract(_carrier(headers), context=Context())
+        parent = propagate.extract(_carrier(headers), context=Context()) if headers else Context()
         topic = origin.topic
         messaging: Attributes = {
             "messaging.system": "kafka",
@@ -79,26 +79,23 @@ class QueryTrace:
             kind=SpanKind.CONSUMER,
             attributes={"messaging.operation.type": "process", "messaging.operation.name": "process", **messaging},
         )
-        self._context = trace.set_span_in_context(self._process, parent)
+        # A query without headers, in a process without traces, has nothing to hand on.
+        self._context = trace.set_span_in_context(self._process, parent) if headers or self.trace_id else parent
         self._send: Span | None = None
-        if self._process.is_recording():
+        self.recording = self._process.is_recording()
+        if self.recording:
             own = self._process.get_span_context()
             self._exemplar = {
                 "trace_id": trace.format_trace_id(own.trace_id),
                 "span_id": trace.format_span_id(own.span_id),
             }
-            receive = tracer.start_span(
+            tracer.start_span(
                 f"receive {topic}",
                 parent,
                 kind=SpanKind.CLIENT,
                 start_time=int(message.received * 1e9),
                 attributes={"messaging.operation.type": "receive", "messaging.operation.name": "poll", **messaging},
-            )
-            receive.end()
-
-    @property
-    def recording(self) -> bool:
-        return self._process.is_recording()
+            ).end()
 
     @property
     def trace_id(self) -> str | None:
@@ -115,7 +112,7 @@ class QueryTrace:
         error: str | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> None:
-        if not self._process.is_recording():
+        if not self.recording:
             return
         links = [Link(link)] if link is not None else None
         span = self._tracer.start_span(
@@ -175,14 +172,13 @@ class QueryTrace:
     def send(self, topic: str, status: str) -> Headers:
         self._process.set_attribute("rankstream.status", status)
         self._status = status
-        context = self._context
         if self._send is not None:
             self._send.update_name(f"send {topic}")
             self._send.set_attribute("messaging.destination.name", topic)
-        elif self._process.is_recording():
+        elif self.recording:
             self._send = self._tracer.start_span(
                 f"send {topic}",
-                context,
+                self._context,
                 kind=SpanKind.PRODUCER,
                 attributes={
                     "messaging.system": "kafka",
@@ -191,15 +187,16 @@ class QueryTrace:
                     "messaging.operation.name": "send",
                 },
             )
-        if self._send is not None:
-            context = trace.set_span_in_context(self._send, context)
+        context = self._context if self._send is None else trace.set_span_in_context(self._send, self._context)
         carrier: dict[str, str] = {}
-        propagate.inject(carrier, context=context)
+        if context:
+            propagate.inject(carrier, context=context)
         return tuple((name, value.encode("latin-1", "replace")) for name, value in carrier.items())
 
     def abandoned(self) -> None:
         self._process.set_attribute("rankstream.status", "abandoned")
         self._process.end()
+        self.recording = False
 
     def sent(self) -> None:
         if self._status != DEAD_LETTER:
@@ -208,6 +205,7 @@ class QueryTrace:
         if self._send is not None:
             self._send.end()
         self._process.end()
+        self.recording = False
 
 
 def _fail(span: Span, error: str) -> None:

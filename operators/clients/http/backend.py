@@ -106,6 +106,7 @@ class Resilient:
     ) -> None:
         metrics = metrics or FlowMetrics(Instruments(), "none").backend(endpoint.name)
         self.endpoint = endpoint
+        self.name = endpoint.name
         self._clock = clock
         self._jitter = jitter
         self._metrics = metrics
@@ -122,10 +123,6 @@ class Resilient:
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
         self._answered_at = 0.0
         metrics.watch_breaker(lambda: not self._breaker.closed)
-
-    @property
-    def name(self) -> str:
-        return self.endpoint.name
 
     async def ask(self, call: Call[Result], *, timeout: float) -> Result:
         """Make the call, all within `timeout` seconds: what its `read` makes of the answer. Raises BackendError."""
@@ -223,7 +220,8 @@ class Resilient:
 
     def _give_turns(self) -> None:
         """Wake the requests that wait: as many as there is room for, or all of them for their refusal."""
-        self._turns.wake(math.inf if self._breaker.rests(self._clock()) else self._breaker.room)
+        if self._turns:
+            self._turns.wake(math.inf if self._breaker.rests(self._clock()) else self._breaker.room)
 
     async def _try(self, permit: Permit, call: Call[Result], timeout: float) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""

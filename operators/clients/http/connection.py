@@ -292,7 +292,6 @@ def _head(request: httpx.Request) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     lines += [b"%b: %b" % header for header in headers]
     size = len(request.content)
-    sized = any(name.lower() == b"content-length" for name, _ in headers)
-    if not sized and (size or request.method not in _WITHOUT_BODY):
+    if b"content-length" not in map(bytes.lower, dict(headers)) and (size or request.method not in _WITHOUT_BODY):
         lines.append(b"content-length: %d" % size)
     return b"\r\n".join((*lines, b"", b""))

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
 from functools import cached_property, partial
+from time import monotonic
 from typing import Final
 
 import httpx
@@ -94,7 +95,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
             idle = self._idle.get(origin, [])
             while idle:
                 connection = idle.pop()
-                if connection.usable and self._now() - connection.idle_since < self._keep_alive:
+                if connection.usable and monotonic() - connection.idle_since < self._keep_alive:
                     return connection
                 self._discard(connection)
             if not self._max_connections or self._pooled < self._max_connections:
@@ -131,7 +132,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if own:
             connection.abort()
         elif again and not self._closed:
-            connection.idle_since = self._now()
+            connection.idle_since = monotonic()
             self._idle.setdefault(origin, []).append(connection)
             self._waiting.wake()
             if self._sweep is None:
@@ -157,7 +158,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def _close_idle(self) -> None:
         self._sweep = None
-        oldest = self._now() - self._keep_alive
+        oldest = monotonic() - self._keep_alive
         for origin, idle in list(self._idle.items()):
             fresh = [each for each in idle if each.usable and each.idle_since > oldest]
             self._idle[origin] = fresh
@@ -166,9 +167,6 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if first := min((each.idle_since for idle in self._idle.values() for each in idle), default=None):
             delay = max(first - oldest, 0.0)
             self._sweep = asyncio.get_running_loop().call_later(delay, self._close_idle)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
 
     @cached_property
     def _context(self) -> ssl.SSLContext:

@@ -301,23 +301,25 @@ class Endpoint:
 
     async def _answer(self, request: httpx.Request, until: float) -> bytes:
         response = await self.transport.handle_async_request(request)
+        stream = response.stream
+        assert isinstance(stream, httpx.AsyncByteStream)
         try:
             if not httpx.codes.is_success(response.status_code):
-                text = await self._read_refusal(response, min(_REFUSAL, (until - time.monotonic()) / 2))
+                text = await self._read_refusal(stream, min(_REFUSAL, (until - time.monotonic()) / 2))
                 error = self.dialect.error(self.name, response.status_code, text)
                 raise error.but(retry_after=_retry_after(response.headers))
-            return await self._read_body(response)
+            return await self._read_body(response.headers, stream)
         finally:
-            await response.aclose()
+            await stream.aclose()
 
-    async def _read_refusal(self, response: httpx.Response, timeout: float) -> bytes:
+    async def _read_refusal(self, stream: httpx.AsyncByteStream, timeout: float) -> bytes:
         """Read of an error's body what the dialect needs and comes in time, and mask the values of headers."""
         text = b""
         if self.dialect.read:
             # The status is an answer by itself.
             with contextlib.suppress(*_TRANSPORT_ERRORS):
                 async with asyncio.timeout(timeout):
-                    async for chunk in _stream(response):
+                    async for chunk in stream:
                         text += chunk
                         if len(text) >= self.dialect.read:
                             break
@@ -331,14 +333,14 @@ class Endpoint:
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
 
-    async def _read_body(self, response: httpx.Response) -> bytes:
+    async def _read_body(self, headers: httpx.Headers, stream: httpx.AsyncByteStream) -> bytes:
         # As they are on the wire: to decode them costs more.
-        encodings = {value.lower() for name, value in response.headers.raw if name.lower() == b"content-encoding"}
+        encodings = {value.lower() for name, value in headers.raw if name.lower() == b"content-encoding"}
         if encodings - {b"identity", b""}:
             raise BackendBadResponse(f"{self.name}: an encoded body was not asked for")
         chunks = []
         size = 0
-        async for chunk in _stream(response):
+        async for chunk in stream:
             size += len(chunk)
             if size > self.max_body:
                 raise AnswerTooLong(f"{self.name}: the body is over {self.max_body} bytes")
@@ -357,11 +359,6 @@ def _patch(target: object, patch: object) -> object:
         else:
             patched[name] = _patch(patched.get(name), value)
     return patched
-
-
-def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    return response.stream
 
 
 _NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:,|$)", re.ASCII)

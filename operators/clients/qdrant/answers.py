@@ -59,24 +59,27 @@ def read_batch(result: object, expected: int) -> list[Hits]:
     return [_hits(_list(_object(search).get("points"))) for search in searches]
 
 
-class Point(NamedTuple):
-    """A point's payload, and the vector that was asked for, if it has it."""
+class Points(NamedTuple):
+    """Payloads by the ids of their points, and the vectors that were asked for of the points that have them."""
 
-    payload: Payload
-    vector: Any = None
+    payloads: dict[str, Payload]
+    vectors: dict[str, Any]
 
 
-def read_points(result: object, vector: str | None) -> dict[str, Point]:
-    """Points by id, with their vectors of this name; a vector alone is the one without a name."""
-    found = map(_object, _list(result))
-    return {read_id(p.get("id")): Point(_payload(p), None if vector is None else _vector(p, vector)) for p in found}
+def read_points(result: object, vector: str | None) -> Points:
+    """Points with their vectors of this name; a vector alone is the one without a name."""
+    points = _rows(result)
+    ids, payloads = _ids([point.get("id") for point in points]), _payloads([point.get("payload") for point in points])
+    found = zip(ids, points, strict=True)
+    vectors = {id_: own for id_, point in found if vector is not None and (own := _vector(point, vector)) is not None}
+    return Points(dict(zip(ids, payloads, strict=True)), vectors)
 
 
 def read_page(result: object) -> RecordPage:
     """A scroll's page."""
     page = _object(result)
     offset = page.get("next_page_offset")
-    records = [_record(point) for point in map(_object, _list(page.get("points")))]
+    records = list(map(_record, _rows(page.get("points"))))
     return RecordPage(records, None if offset is None else read_id(offset))
 
 
@@ -104,7 +107,7 @@ class Facet(NamedTuple):
 def read_facet(result: object) -> dict[str | int, int]:
     """Counts by value."""
     counts: dict[str | int, int] = {}
-    for hit in map(_object, _list(_object(result).get("hits"))):
+    for hit in _rows(_object(result).get("hits")):
         value = hit.get("value")
         if not isinstance(value, str | int):
             raise ValueError("a facet's value is neither a string nor an integer")
@@ -133,8 +136,7 @@ def read_info(result: object) -> CollectionInfo:
 
 def read_aliases(result: object) -> dict[str, str]:
     """Aliases, and the collection that each stands for."""
-    aliases = [_object(alias) for alias in _list(_object(result).get("aliases"))]
-    names = {alias.get("alias_name"): alias.get("collection_name") for alias in aliases}
+    names = {alias.get("alias_name"): alias.get("collection_name") for alias in _rows(_object(result).get("aliases"))}
     if not all(isinstance(name, str) and isinstance(physical, str) for name, physical in names.items()):
         raise ValueError("an alias without its collection")
     return {str(name): str(physical) for name, physical in names.items()}
@@ -190,26 +192,35 @@ def _hits(points: list[Any]) -> Hits:
         versions = [point.get("version") for point in points]
     except (KeyError, TypeError, AttributeError):
         raise ValueError("a point without id or score") from None
-    if not set(map(type, ids)) <= {str}:
-        ids = [read_id(identity) for identity in ids]
     if not set(map(type, scores)) <= {float, int} or not fit_float32(scores):
         raise ValueError("a score is no finite number of 32 bits")
-    if not set(map(type, payloads)) <= {dict}:
-        payloads = [{} if payload is None else _object(payload) for payload in payloads]
     # They only say what is cached: without them, nothing is.
-    return Hits(ids, scores, payloads, versions if set(map(type, versions)) <= {int} else ())
+    return Hits(_ids(ids), scores, _payloads(payloads), versions if set(map(type, versions)) <= {int} else ())
 
 
 def _record(point: Payload) -> Record:
     order_value = point.get("order_value")
     if order_value is not None and type(order_value) not in {float, int}:
         raise ValueError("an order value is no number")
-    return Record(read_id(point.get("id")), _payload(point), order_value)
+    return Record(read_id(point.get("id")), _payload(point.get("payload")), order_value)
 
 
-def _payload(point: Payload) -> Payload:
-    payload = point.get("payload")
-    return {} if payload is None else _object(payload)
+def _rows(value: object) -> list[dict[str, Any]]:
+    rows = _list(value)
+    # Nearly always all of them are well, as all together show without a call for each.
+    return rows if set(map(type, rows)) <= {dict} else list(map(_object, rows))
+
+
+def _ids(values: list[Any]) -> list[str]:
+    return values if set(map(type, values)) <= {str} else list(map(read_id, values))
+
+
+def _payloads(values: list[Any]) -> list[Payload]:
+    return values if set(map(type, values)) <= {dict} else list(map(_payload, values))
+
+
+def _payload(value: object) -> Payload:
+    return {} if value is None else _object(value)
 
 
 def _vector(point: Payload, name: str) -> Any:

@@ -9,10 +9,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from operators.clients.failures import attempt, bisect
-from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Point
+from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Points
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
@@ -66,12 +67,9 @@ class QdrantClient(ABC):
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
-        deadline, fields, limits = now() + timeout, self.map_of(collection), self.limits_of(collection)
-        bodies = [limits.search(fields.search(body)) for body in searches]
-
-        async def search(batch: Sequence[Body]) -> list[Hits]:
-            return await self._search(collection, batch, deadline)
-
+        fields, limits = self.map_of(collection), self.limits_of(collection)
+        bodies = [limits.search(body if fields.same else fields.search(body)) for body in searches]
+        search = partial(self._search, collection, deadline=now() + timeout)
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
         size = limits.searches or max(len(bodies), 1)
         if len(bodies) <= size:
@@ -99,7 +97,7 @@ class QdrantClient(ABC):
         Raises BackendError.
         """
         found = await self._points(collection, ids, self._fields(fields), None, now() + timeout)
-        return {id_: self.fields.payload(id_, point.payload) for id_, point in found.items()}
+        return self._rename(found.payloads)
 
     async def vectors(
         self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
@@ -107,11 +105,8 @@ class QdrantClient(ABC):
         """The vector of this name of the points that have it, by id, and only of those that pass the test `only`."""
         wanted = self._fields(only.fields if only is not None else False)
         found = await self._points(collection, ids, wanted, name, now() + timeout)
-        return {
-            id_: point.vector
-            for id_, point in found.items()
-            if point.vector is not None and (only is None or only.test(id_, self.fields.payload(id_, point.payload)))
-        }
+        payloads = self._rename(found.payloads)
+        return {id_: each for id_, each in found.vectors.items() if only is None or only.test(id_, payloads[id_])}
 
     async def scroll(
         self,
@@ -306,7 +301,7 @@ class QdrantClient(ABC):
     @abstractmethod
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
-    ) -> dict[str, Point]: ...
+    ) -> Points: ...
 
     @abstractmethod
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage: ...
@@ -344,6 +339,10 @@ class QdrantClient(ABC):
         named = where if self.fields.same else self.map_of(collection).filter(where)
         return self.limits_of(collection).filter(named)
 
+    def _rename(self, payloads: dict[str, Payload]) -> dict[str, Payload]:
+        rename = self.fields.payload
+        return payloads if self.fields.same else {id_: rename(id_, each) for id_, each in payloads.items()}
+
     def _fields(self, fields: Sequence[str] | AllBut | bool) -> Fields:
         if isinstance(fields, AllBut):
             return {"exclude": list(fields.fields)}
@@ -354,7 +353,8 @@ class QdrantClient(ABC):
 def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> Sequence[Hits | BackendError] | BackendError:
     """The answers to a request, or the first error among them."""
     taken = [next(hits) for _ in request.bodies]
-    return next((each for each in taken if isinstance(each, BackendError)), taken)
+    errors = [each for each in taken if isinstance(each, BackendError)]
+    return errors[0] if errors else taken
 
 
 def _advance(program: Program, answer: Any) -> Step:
@@ -372,6 +372,5 @@ def _body(**members: Any) -> Body:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def now() -> float:
-    """The monotonic clock, on which deadlines are."""
-    return time.monotonic()
+now: Final = time.monotonic
+"""The clock on which deadlines are."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB, Call
 from operators.clients.qdrant import answers
-from operators.clients.qdrant.answers import CollectionInfo, Point
+from operators.clients.qdrant.answers import CollectionInfo, Points
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import UNLIMITED, Change, split_points
 from operators.query.backend_answers import Hits, RecordPage, parse_point_id
@@ -106,9 +106,9 @@ class ServerClient(QdrantClient):
 
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
-    ) -> dict[str, Point]:
+    ) -> Points:
         body = {
-            "ids": [parse_point_id(each) for each in ids],
+            "ids": list(map(parse_point_id, ids)) if any(map(str.isdecimal, ids)) else list(ids),
             "with_payload": fields,
             "with_vector": False if vector is None else [vector],
         }
@@ -121,7 +121,7 @@ class ServerClient(QdrantClient):
         middle = len(ids) // 2
         halves = (self._points(collection, half, fields, vector, deadline) for half in (ids[:middle], ids[middle:]))
         first, second = await asyncio.gather(*halves)
-        return first | second
+        return Points(first.payloads | second.payloads, first.vectors | second.vectors)
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         return await self._ask(collection, Call("/points/scroll", body, answers.read_page), deadline)

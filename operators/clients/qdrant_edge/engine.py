@@ -19,7 +19,7 @@ import qdrant_edge as edge
 from typing_extensions import override
 
 from operators.clients.http.dialect import fit_float32
-from operators.clients.qdrant.answers import CollectionInfo, Point, error_with
+from operators.clients.qdrant.answers import CollectionInfo, Points, error_with
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant_edge.conversions import VectorSchema, index_params, make_filter, read_filter
@@ -110,11 +110,12 @@ class EngineClient(QdrantClient):
 
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
-    ) -> dict[str, Point]:
+    ) -> Points:
         wanted: list[int | UUID | str] = [parse_point_id(each) for each in ids]
         vectors = False if vector is None else [vector]
         found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
-        return {str(each.id): Point(each.payload or {}, _vector(each.vector, vector)) for each in found}
+        kept = {str(each.id): own for each in found if (own := _vector(each.vector, vector)) is not None}
+        return Points({str(each.id): each.payload or {} for each in found}, kept)
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
@@ -18,7 +19,7 @@ LEAST: Final = 2
 """Fewest candidates that are worth reranking: a single one keeps its rank."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidates:
     """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
@@ -33,11 +34,11 @@ class Candidates:
     capacity: Capacity
     shortens: bool = True
 
-    @property
+    @cached_property
     def divides(self) -> bool:
         return not self.capacity.whole
 
-    @property
+    @cached_property
     def least(self) -> int | None:
         return LEAST if self.shortens and not self.capacity.compared else None
 

@@ -106,11 +106,12 @@ class PendingRequest(Generic[Request, Outcome]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice(Generic[Request, Outcome]):
-    """The units of a request, from `start` to before `stop`, that are in one call."""
+    """The units of a request, from `start` to before `stop`, that are in one call; `entire`: all that it came with."""
 
     request: PendingRequest[Request, Outcome]
     start: int
     stop: int
+    entire: bool = False
 
 
 Offer = tuple[PendingRequest[Request, Outcome], int]
@@ -158,8 +159,6 @@ class Backlog(Generic[Request, Outcome]):
 
     def expired(self, now: float) -> list[PendingRequest[Request, Outcome]]:
         """The requests whose waiting units can't be answered in time."""
-        if not self._waiting:
-            return []
         soonest = now
         if self.in_flight:
             least = self._batching.least
@@ -179,7 +178,8 @@ class Backlog(Generic[Request, Outcome]):
         slices = []
         for (request, stop), count in zip(offered, counts, strict=False):
             if count:
-                slices.append(Slice(request, request.taken, request.taken + count))
+                entire = request.whole and count == request.units
+                slices.append(Slice(request, request.taken, request.taken + count, entire))
                 self.waiting -= request.units - request.taken
                 request.taken += count
                 last = stop if batching.divides else request.taken

@@ -70,10 +70,10 @@ def deserialise(url: str, *messages: Message, ordered: bool = False, **settings:
         stage = Deserialiser(made, MAX_BYTES, ordered=ordered)
         out = []
         for each in messages:
-            if not stage.wants(each):
+            if (asked := stage.request(each)) is None:
                 out.append(each)
                 continue
-            batch_key, request = stage.request(each)
+            batch_key, request = asked
             [outcome] = await stage.call(batch_key, [request], 1)
             out.append(stage.on_result(each, outcome))
         return out
@@ -121,7 +121,8 @@ def test_json_is_read_behind_the_id_of_its_schema(registry: Registry) -> None:
     found = deserialise(registry.base_url, message(framed(id_, event)), message(event), ordered=True)
     assert [decoder()(each).asked.canonical.event.query_id for each in found] == ["q", "q"]
     assert list(registry.paths) == [f"/schemas/ids/{id_}"]
-    assert not Deserialiser.wants(Deserialiser(None, MAX_BYTES, ordered=False), message(event))  # type: ignore[arg-type]
+    free = Deserialiser(SchemaRegistry(SchemaRegistrySettings(url=registry.base_url)), MAX_BYTES, ordered=False)
+    assert free.request(message(event)) is None
 
 
 def test_a_schema_is_fetched_once(registry: Registry) -> None:
@@ -307,8 +308,6 @@ def test_documents_share_their_calls_and_queries_wait_for_their_own_schema() -> 
     sent = [message(framed(1, b"")), message(framed(2, b"")), message(b"{}")]
     registry = SchemaRegistry(SchemaRegistrySettings(url="http://localhost"))
     ordered, free = Deserialiser(registry, MAX_BYTES, ordered=True), Deserialiser(registry, MAX_BYTES, ordered=False)
-    assert [ordered.wants(each) for each in sent] == [True] * 3
-    assert {ordered.request(each)[0] for each in sent} == {None}
+    assert [ordered.request(each) for each in sent] == [(None, 1), (None, 2), (None, None)]
     assert (ordered.bounds.max_concurrency, ordered.bounds.timeout) == (1, math.inf)
-    assert [free.wants(each) for each in sent] == [True, True, False]
-    assert [free.request(each)[0] for each in sent[:2]] == [1, 2]
+    assert [free.request(each) for each in sent] == [(1, 1), (2, 2), None]

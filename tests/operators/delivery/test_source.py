@@ -231,7 +231,7 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
 
         flow = Dataflow("source")
         stream = op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup))
-        op.output("out", op.map("answer", stream, answer), TestingSink(got))
+        op.output("out", op.map("answer", op.key_rm("batches", stream), answer), TestingSink(got))
         cli_main(flow)
     places = [(message.origin.partition, message.origin.offset) for batch in got for message in batch]
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(50)]

@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
@@ -13,10 +13,13 @@ from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
 from operators.runtime.batching.policy import BatchingPolicy, Whole
-from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds, Finished, Load
-from operators.runtime.stage import Batches, key
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds, Load
+from operators.runtime.stage import KEY, Batches
+from schemas.errors import BackendError
 
 _TURN = 0.001
+
+Outcome = TypeVar("Outcome")
 
 
 class Sent(DynamicSource[list[Any]]):
@@ -59,6 +62,15 @@ class _Sending(StatelessSourcePartition[list[Any]]):
 
 
 @dataclass(frozen=True)
+class Finished(Generic[Outcome]):
+    """An item and the outcome of its request; not `asked`: it had none."""
+
+    item: Any
+    outcome: Outcome | BackendError | None = None
+    asked: bool = True
+
+
+@dataclass(frozen=True)
 class Asking(AsyncStage[Any, Any]):
     """A stage made of functions, which passes on outcomes in the place of their items."""
 
@@ -80,17 +92,13 @@ class Asking(AsyncStage[Any, Any]):
         """The one that is given."""
         return self.policy if self.policy is not None else Whole(self.bounds.max_batch)
 
-    def wants(self, item: Any) -> bool:
-        """As it is given."""
-        return self.wanted(item)
-
     def deadline(self, item: Any) -> float:
         """As it is given."""
         return self.until(item)
 
     def request(self, item: Any) -> tuple[BatchKey, Any] | None:
-        """As it is given."""
-        return self.plan(item)
+        """As it is given, where one is wanted."""
+        return self.plan(item) if self.wanted(item) else None
 
     async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> Sequence[Any]:
         """Call what is given."""
@@ -109,7 +117,7 @@ def flowed(batches: Iterable[Sequence[Any]], stage: Callable[[Batches], Batches]
     """Run batches of items through a stage: the batches that left it, without those that were empty."""
     out: list[list[Any]] = []
     flow = Dataflow("flowing")
-    up = op.key_on("key", op.input("in", flow, Sent(batches, out)), key)
+    up = op.key_on("key", op.input("in", flow, Sent(batches, out)), lambda _: KEY)
     op.output("out", op.key_rm("batches", stage(up)), TestingSink(out))
     cli_main(flow)
     return [items for items in out if items]

@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import PAUSE, EventLoopThread, Wakeup
-from operators.runtime.stage import async_stage, key
+from operators.runtime.stage import KEY, async_stage
 from operators.wire.message import Rejected
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
-from tests.operators.runtime.flowing import Asking
+from tests.operators.runtime.flowing import Asking, Finished
 from tests.operators.runtime.flowing import items as items_of
 from tests.operators.samples import message
 
@@ -397,7 +397,7 @@ def test_what_has_finished_leaves_at_the_end() -> None:
     calls = EventLoopThread(Finishing())
     try:
         flow = Dataflow("ending")
-        up = op.key_on("key", op.input("in", flow, Once([Item(1)], finished)), key)
+        up = op.key_on("key", op.input("in", flow, Once([Item(1)], finished)), lambda _: KEY)
         asking = Asking(Item.plan, Backend(), ROOMY, lambda _: math.inf)
         op.output("out", op.key_rm("batches", async_stage("asking", up, asking, calls)), TestingSink(out))
         cli_main(flow)

@@ -4,13 +4,14 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.dispatcher import LONGEST_PAUSE, BatchKey, Bounds, Dispatcher, Finished, pause_of
+from operators.runtime.dispatcher import LONGEST_PAUSE, BatchKey, Bounds, Dispatcher, pause_of
 from operators.runtime.event_loop import PAUSE, EventLoopThread, Wakeup
+from schemas.errors import BackendError
 from tests.operators.delivery.scripted import WITHIN, until
 from tests.operators.runtime.flowing import Asking
 
@@ -52,18 +53,23 @@ class Gate:
         return [-query for query in queries]
 
 
+def asking(gate: Gate, deadline: Callable[[int], float] = lambda _: math.inf) -> Asking:
+    """A stage that asks the gate."""
+    return Asking(lambda _: None, gate, WIDE, deadline)
+
+
 def test_requests_gather_while_their_lane_is_busy() -> None:
     """A free lane calls at once with what is there; what comes while it is busy goes together, lane by lane."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
     lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
-    dispatcher = Dispatcher(Asking(lambda item: (lane_of[item], item), gate, WIDE, lambda _: math.inf), calls)
+    dispatcher = Dispatcher(asking(gate), calls)
     for item in lane_of:
-        dispatcher.submit([item])
+        dispatcher.submit([(item, lane_of[item], item)])
     until(lambda: len(gate.calls) == 2)
     assert gate.calls == [("a", [1]), ("b", [3])]
     gate.open = True
-    finished: list[Finished[int]] = []
+    finished: list[tuple[int, int | BackendError]] = []
 
     def drained() -> bool:
         finished.extend(dispatcher.drain())
@@ -72,24 +78,21 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
     until(drained)
     calls.close()
     assert sorted(gate.calls[2:]) == [("a", [2, 4]), ("b", [5, 6])]
-    assert {done.item: done.outcome for done in finished} == {item: -item for item in lane_of}
+    assert dict(finished) == {item: -item for item in lane_of}
 
 
 def test_whatever_finishes_wakes_the_process() -> None:
-    """An answer, a deadline that has passed or passes, and an item without a request each set the wake-up event."""
+    """An answer, and a deadline that has passed or passes, each set the wake-up event."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
     deadlines = {2: -1.0}
 
-    def dispatching(*, asks: bool = True) -> Dispatcher[int, int]:
-        stage = Asking(
-            lambda item: ("a", item) if asks else None, gate, WIDE, lambda item: deadlines.get(item, math.inf)
-        )
-        return Dispatcher(stage, calls)
+    def dispatching() -> Dispatcher[int, int]:
+        return Dispatcher(asking(gate, lambda item: deadlines.get(item, math.inf)), calls)
 
     def woken(dispatcher: Dispatcher[int, int], item: int) -> None:
         before = wakeup.times
-        dispatcher.submit([item])
+        dispatcher.submit([(item, "a", item)])
         drained(dispatcher)
         assert wakeup.times > before
 
@@ -99,10 +102,9 @@ def test_whatever_finishes_wakes_the_process() -> None:
         calls.run(asyncio.sleep(0), WITHIN)
 
     busy = dispatching()
-    busy.submit([1])
+    busy.submit([(1, "a", 1)])
     until(lambda: gate.calls)
     woken(busy, 2)
-    woken(dispatching(asks=False), 3)
     deadlines[4] = time.monotonic() + 0.2
     woken(busy, 4)
     gate.open = True
@@ -115,9 +117,9 @@ def test_what_waited_for_its_call_leaves_with_others() -> None:
     """An item that was called at once is passed on as soon as may be; one that waited for that call may wait on."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
-    dispatcher.submit([1])
-    dispatcher.submit([2])
+    dispatcher = Dispatcher(asking(gate), calls)
+    dispatcher.submit([(1, "a", 1)])
+    dispatcher.submit([(2, "a", 2)])
     until(lambda: gate.calls)
     waits_until = time.monotonic() + 50 * PAUSE
     until(lambda: time.monotonic() > waits_until)
@@ -140,14 +142,14 @@ def test_outstanding_is_what_was_not_drained() -> None:
     """An item counts until it is picked up, finished or not."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
-    dispatcher.submit([1, 2])
+    dispatcher = Dispatcher(asking(gate), calls)
+    dispatcher.submit([(1, "a", 1), (2, "a", 2)])
     until(lambda: gate.calls)
     assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
     gate.open = True
     until(lambda: wakeup.times)
     assert dispatcher.outstanding == 2
-    picked_up: list[Finished[int]] = []
+    picked_up: list[tuple[int, int | BackendError]] = []
 
     def all_picked_up() -> bool:
         picked_up.extend(dispatcher.drain())
@@ -161,8 +163,8 @@ def test_outstanding_is_what_was_not_drained() -> None:
 def test_closing_cancels_what_is_under_way() -> None:
     """The loop's thread ends at once, with a call that would never end."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
-    dispatcher.submit([1])
+    dispatcher = Dispatcher(asking(gate), calls)
+    dispatcher.submit([(1, "a", 1)])
     until(lambda: gate.calls)
     calls.close()
     assert calls.loop.is_closed()
@@ -184,19 +186,18 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
 
     setattr(calls.loop, "time", lambda: now)  # noqa: B010  the clock of the loop is the test's
     deadlines = {1: 1.0, 2: 2.0, 3: math.inf}
-    asking = Asking(lambda item: ("b" if item == 1 else "a", item), gate, WIDE, deadlines.__getitem__)
-    dispatcher = Dispatcher(asking, calls)
-    dispatcher.submit([1])
+    dispatcher = Dispatcher(asking(gate, deadlines.__getitem__), calls, calls.loop.time)
+    dispatcher.submit([(1, "b", 1)])
     until(lambda: gate.calls)
     # The loop is held until the second item has come. It and the first one's timer are of one turn, in which the second
     # deadline passes, too, when the call is made and has not begun.
     held, released = threading.Event(), threading.Event()
     calls.loop.call_soon_threadsafe(hold, 1.5)
     held.wait()
-    dispatcher.submit([2])
+    dispatcher.submit([(2, "a", 2)])
     calls.loop.call_soon_threadsafe(pass_to, 2.5)
     released.set()
-    late: list[Finished[int]] = []
+    late: list[tuple[int, int | BackendError]] = []
 
     def finished() -> int:
         late.extend(dispatcher.drain())
@@ -204,7 +205,7 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
 
     until(lambda: finished() == 2)
     gate.open = True
-    dispatcher.submit([3])
+    dispatcher.submit([(3, "a", 3)])
     until(lambda: finished() == 3)
-    assert late[-1].outcome == -3
+    assert late[-1] == (3, -3)
     calls.close()

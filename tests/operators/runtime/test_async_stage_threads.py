@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import async_stage
-from tests.operators.runtime.flowing import Asking, items
+from tests.operators.runtime.flowing import Asking, Finished, items
 from tests.operators.runtime.test_async_stage import looping
 
 
@@ -20,7 +20,7 @@ class Number:
 
 
 def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
-    """The engine's worker calls what takes outcomes over, and none that could hold it up."""
+    """The engine's worker calls what makes requests and takes outcomes over, and none that could hold it up."""
     seen: dict[str, set[str]] = {}
 
     def note(argument: str) -> None:
@@ -60,10 +60,6 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
             note("on_result")
             return Finished(item, outcome)
 
-    def wants(item: Number) -> bool:
-        note("wanted")
-        return True
-
     class Load:
         def began(self, units: int, waited: float) -> None:
             note("began")
@@ -75,10 +71,10 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
         left = items(
             [[Number(1), Number(2)], [Number(3)]],
             lambda up: async_stage(
-                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, wants, Noting(2), Load()), calls
+                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, policy=Noting(2), load=Load()), calls
             ),
         )
     assert sorted(finished.item.number for finished in left) == [1, 2, 3]
     worker = threading.current_thread().name
-    assert seen.pop("on_result") == seen.pop("wanted") == {worker}
-    assert seen == {key: {"calls"} for key in ("plan", "deadline", "batching", "began", "under_way", "call")}
+    assert seen.pop("on_result") == seen.pop("plan") == {worker}
+    assert seen == {key: {"calls"} for key in ("deadline", "batching", "began", "under_way", "call")}

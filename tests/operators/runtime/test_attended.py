@@ -58,8 +58,8 @@ def test_calls_run_where_it_is_attended(calls: EventLoopThread) -> None:
     assert calls.run(here(), PATIENCE) == "calls"
 
 
-def test_what_is_handed_over_runs_in_the_next_wait(calls: EventLoopThread) -> None:
-    """A callback that sets the event ends the wait in which it runs; without one a wait ends by itself."""
+def test_what_is_handed_over_runs_at_once(calls: EventLoopThread) -> None:
+    """A callback that sets the event ends the next wait, or that in which it runs; without, a wait ends by itself."""
     ran: list[int] = []
 
     def run(number: int) -> None:
@@ -70,9 +70,11 @@ def test_what_is_handed_over_runs_in_the_next_wait(calls: EventLoopThread) -> No
         while calls.wakeup.wait():
             pass
         calls.submit(run, 7)
-        assert ran == []
-        assert waited(calls) == 1
         assert ran == [7]
+        assert waited(calls) == 1
+        calls.loop.call_soon(run, 8)
+        assert waited(calls) == 1
+        assert ran == [7, 8]
         started = time.monotonic()
         assert not calls.wakeup.wait()
         assert time.monotonic() - started >= LONGEST_WAIT / 2

@@ -93,7 +93,7 @@ def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
     together.retrieval.found, later.retrieval.found = dict(found), {"keyword": found["keyword"]}
     expected, leg = rank_hits(take_over(together)), stage()
     later = complete_legs(later)
-    asks = leg.takes(later) and leg.wants(later)
+    asks = leg.wants(later)
     done = leg.on_result(later, found["fuzzy"]) if asks else leg.on_unasked(later)
     if isinstance(fuzzy, BackendError) and done.outcome.legs["fuzzy"].status is LegStatus.SKIPPED:
         assert done.outcome.degraded == []

@@ -12,7 +12,7 @@ from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.runtime.stage import key
+from operators.runtime.stage import KEY
 from operators.stages.publish import Finaliser, publish
 from operators.wire.message import Rejected, result_id
 from schemas import headers as names
@@ -30,7 +30,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     """The records of batches through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
-    up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
+    up = op.key_on("key", op.input("in", flow, TestingSource(batches)), lambda _: KEY)
     op.output("out", publish("publish", up, finaliser()), TestingSink(out))
     cli_main(flow)
     return out

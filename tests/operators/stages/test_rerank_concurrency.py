@@ -26,7 +26,7 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import async_stage, key, sync_stage
+from operators.runtime.stage import KEY, async_stage, sync_stage
 from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking, rank
 from tests.operators.clients.http.serving import answering, backend, json_response
@@ -208,7 +208,7 @@ def through(
     fused = [ranking(one) for one in queries]
     on: list[Queries] = []
     flow = Dataflow("reranking")
-    up = op.key_on("key", op.input("in", flow, Sent(waves(queries, size), on, pause)), key)
+    up = op.key_on("key", op.input("in", flow, Sent(waves(queries, size), on, pause)), lambda _: KEY)
     reranked = sync_stage("rank", async_stage("rerank", up, reranking, calls), rank)
     op.output("on", op.key_rm("batches", reranked), TestingSink(on))
     cli_main(flow)

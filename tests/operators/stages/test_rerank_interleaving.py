@@ -83,7 +83,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             self.deadlines.__getitem__,
             policy=Candidates(capacity),
         )
-        self.dispatcher = Dispatcher(asking, cast("EventLoopThread", self.turned))
+        self.dispatcher = Dispatcher(asking, cast("EventLoopThread", self.turned), self.turned.loop.time)
 
     async def call(self, _: BatchKey, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
         """One call, which ends when the test says so."""
@@ -103,7 +103,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         name = str(len(self.requests))
         self.requests[name] = RerankRequest(name, {str(id_): "text" for id_ in range(count)}, "c", namespace)
         self.deadlines[name] = self.turned.loop.now + 1 if hurried else math.inf
-        self.dispatcher.submit([name])
+        self.dispatcher.submit([(name, "rerank", self.requests[name])])
         self.turned.turn(steps)
 
     @rule(which=st.integers(0, 1), fails=st.sampled_from(["", "", "", "all", "one"]), steps=STEPS)
@@ -133,21 +133,21 @@ class AnyInterleaving(RuleBasedStateMachine):
         """With a score for each of its documents, or of the first of them, or the error that it met; nothing is sent
         twice.
         """
-        for finished in self.dispatcher.drain():
-            assert finished.item not in self.left
-            outcome = self.left[finished.item] = finished.outcome
+        for item, outcome in self.dispatcher.drain():
+            assert item not in self.left
+            self.left[item] = outcome
             if isinstance(outcome, BackendTimeout):
-                assert self.deadlines[finished.item] < math.inf
+                assert self.deadlines[item] < math.inf
             elif isinstance(outcome, BackendError):
-                assert finished.item in self.failed
+                assert item in self.failed
             elif isinstance(outcome, PartialScores):
-                request = self.requests[finished.item]
+                request = self.requests[item]
                 assert len(outcome) >= 2
                 assert outcome == right(request.part(0, len(outcome)))
                 assert outcome.unread == list(request.documents)[len(outcome)]
-                assert finished.item in self.failed or self.deadlines[finished.item] < math.inf
+                assert item in self.failed or self.deadlines[item] < math.inf
             else:
-                assert outcome == right(self.requests[finished.item])
+                assert outcome == right(self.requests[item])
         assert len(self.calls) <= 2
         assert set(self.sent.values()) <= {1}
 

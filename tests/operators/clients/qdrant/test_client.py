@@ -14,7 +14,7 @@ from qdrant_client.http import models
 
 from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.answers import Point, read_points
+from operators.clients.qdrant.answers import Points, read_points
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.engine import EngineClient
@@ -167,8 +167,9 @@ async def test_vectors_come_by_their_name(either: QdrantClient) -> None:
 def test_a_vector_alone_is_the_one_without_a_name() -> None:
     """A collection whose vector has no name gives it as a list, which is the vector named by nothing."""
     points = [{"id": 3, "vector": [1.0, 0.0]}, {"id": 4}]
-    assert read_points(points, "") == {"3": Point({}, [1.0, 0.0]), "4": Point({})}
-    assert read_points(points, "dense") == {"3": Point({}), "4": Point({})}
+    payloads: dict[str, Any] = {"3": {}, "4": {}}
+    assert read_points(points, "") == Points(payloads, {"3": [1.0, 0.0]})
+    assert read_points(points, "dense") == Points(payloads, {})
 
 
 async def test_retrieve_takes_fields(either: QdrantClient) -> None:
