@@ -47,9 +47,8 @@ _TYPES: Final[Mapping[str, Schema]] = {
 }
 """The configuration's names of indexes."""
 
-# Qdrant links the points of each value of an indexed field in the graph of the dense vectors, and those of each frequent
-# word of a text, which can cost many times the graph itself. A field whose values have few points each, or that no
-# search by vector filters by, needs no links; texts are filtered by an expression of words alone.
+# Qdrant links the points of each value, and of each frequent word of a text, in the graph of the dense vectors. It can
+# cost many times the graph. A field needs no links if few points have a value, or few searches by vector filter by it.
 _UNLINKED: Final[Schema] = {"enable_hnsw": False}
 _INTEGER: Final[Schema] = {**_TYPES["integer"], **_UNLINKED}
 _PREFIXED: Final = _TYPES["keyword"]
