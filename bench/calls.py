@@ -20,7 +20,7 @@ from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
 ROOMS: Final = ("schemas", "operators", "flows")
 LIBRARIES: Final = "libraries"
 WARM_UP: Final = Phase(300)
-LOADS: Final = {"burst": Phase(1000), "paced": Phase(400, 40.0)}
+LOADS: Final = {"burst": Phase(3000), "paced": Phase(400, 40.0)}
 """The calls of a query among many, whose batches are full, and of one that comes alone."""
 
 _SLOW: Final = 60.0
