@@ -135,12 +135,12 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
     def known(self, collection: Making, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
         known = {}
-        # No `get` for each: a query asks for some fifty.
         for id_, version, content in seen:
-            found = self._values.get(key := (collection, id_))
-            if found and found[2] > now and found[0][0] == version and content in (None, found[0][1].get(CONTENT)):
-                self._values.move_to_end(key)
-                known[id_] = found[0][1]
+            match self._values.get(key := (collection, id_)):
+                case (held, payload), _, expiry if held == version and expiry > now:
+                    if content in (None, payload.get(CONTENT)):
+                        self._values.move_to_end(key)
+                        known[id_] = payload
         return known
 
     def add(self, collection: Making, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:
