@@ -1,6 +1,7 @@
 """Documents that the embedder cannot digest are refused alone; an embedder that fails for all of them is waited for."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -78,13 +79,16 @@ class Model:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses, none of which is made."""
+    """The pauses of this thread, none of which is made; servers of other tests may run in threads beside it."""
     pauses: list[float] = []
-    sleep = asyncio.sleep
+    sleep, thread = asyncio.sleep, threading.get_ident()
 
     async def sleeping(seconds: float) -> None:
+        if threading.get_ident() != thread:
+            return await sleep(seconds)
         pauses.append(seconds)
         await sleep(0)
+        return None
 
     monkeypatch.setattr(asyncio, "sleep", sleeping)
     return pauses
