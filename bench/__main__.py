@@ -195,7 +195,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _flow(arguments: argparse.Namespace) -> int:
-    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    plan = _plan(arguments)
     if arguments.quick:
         plan = QUICK
     if arguments.flame and not arguments.profile:
@@ -206,6 +206,10 @@ def _flow(arguments: argparse.Namespace) -> int:
     return flow(plan, arguments.subject, arguments.json, arguments.plot)
 
 
+def _plan(arguments: argparse.Namespace) -> Plan:
+    return Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+
+
 def _scale(arguments: argparse.Namespace) -> int:
     dimensions = [DIMENSIONS[name] for name in dict.fromkeys(arguments.dimension)]
     if arguments.quick:
@@ -214,13 +218,13 @@ def _scale(arguments: argparse.Namespace) -> int:
 
 
 def _server(arguments: argparse.Namespace) -> int:
-    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    plan = _plan(arguments)
     scales = [real_server.Scale(documents, shards) for documents in arguments.documents for shards in arguments.shards]
     return served(scales, arguments.subject, plan, arguments.json)
 
 
 def _system(arguments: argparse.Namespace) -> int:
-    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    plan = _plan(arguments)
     load = system.Load(plan, arguments.zipf)
     return answered(arguments.judged, arguments.reranker, arguments.candidates, arguments.subject, load, arguments.json)
 

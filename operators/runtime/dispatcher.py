@@ -239,7 +239,7 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def submit(self, asked: Sequence[tuple[Any, BatchKey, Request]]) -> None:
         """Send items, their batch keys and their requests to the event-loop thread."""
-        room = max(0, self._stage.bounds.max_pending - (self._submitted - self._drained))
+        room = max(0, self._stage.bounds.max_pending - self.outstanding)
         self._submitted += len(asked)
         self._calls.submit(self._accept, asked[:room], asked[room:])
 

@@ -259,8 +259,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """The texts to read of the first candidates, by their ids."""
         cut, payloads = self._room(text), query.outcome.payloads
         first, blank = [each.id for each in query.outcome.candidates[:top]], self.reads_tokens
-        texts = contents([payloads.get(id_, {}) for id_ in first])
-        return {id_: text[:cut] for id_, text in zip(first, texts, strict=True) if blank or VISIBLE.search(text[:cut])}
+        texts = [text[:cut] for text in contents([payloads.get(id_, {}) for id_ in first])]
+        return {id_: text for id_, text in zip(first, texts, strict=True) if blank or VISIBLE.search(text)}
 
     def _without_score(self, query: InFlight, read: Sequence[str], outcome: Scores) -> frozenset[str]:
         """Those of the first candidates that are not sent, those that the reranker refused, and those that it should

@@ -1,7 +1,6 @@
 """Documents that the embedder cannot digest are refused alone; an embedder that fails for all of them is waited for."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from schemas.errors import (
 )
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
+from tests.pauses import replace_sleep
 
 
 def judged(error: BackendError, *, serves_others: bool) -> BackendError:
@@ -79,18 +79,15 @@ class Model:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses of this thread, none of which is made; servers of other tests may run in threads beside it."""
+    """The pauses, none of which is made."""
     pauses: list[float] = []
-    sleep, thread = asyncio.sleep, threading.get_ident()
+    sleep = asyncio.sleep
 
     async def sleeping(seconds: float) -> None:
-        if threading.get_ident() != thread:
-            return await sleep(seconds)
         pauses.append(seconds)
         await sleep(0)
-        return None
 
-    monkeypatch.setattr(asyncio, "sleep", sleeping)
+    replace_sleep(monkeypatch, sleeping)
     return pauses
 
 

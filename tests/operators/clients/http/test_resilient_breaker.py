@@ -23,6 +23,7 @@ from tests.operators.clients.http.resilience import (
     unused_port,
 )
 from tests.operators.clients.http.serving import backend
+from tests.pauses import replace_sleep
 
 
 async def opened(guarded: Backend, server: Scripted) -> None:
@@ -157,7 +158,7 @@ async def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: 
             else:
                 await sleep(seconds)
 
-        monkeypatch.setattr(asyncio, "sleep", sleeping)
+        replace_sleep(monkeypatch, sleeping)
         outcome = await ask(guarded)
     assert len(others) == 4
     assert isinstance(outcome, BackendUnavailable)

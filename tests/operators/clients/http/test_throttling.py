@@ -1,7 +1,6 @@
 """An overloaded server gets fewer calls, and no request is lost for it; it is obeyed when it names a time."""
 
 import asyncio
-import threading
 import time
 from email.utils import formatdate
 
@@ -22,6 +21,7 @@ from tests.operators.clients.http.resilience import (
     guarding,
 )
 from tests.operators.clients.http.serving import json_response
+from tests.pauses import replace_sleep
 
 
 class Permits:
@@ -84,21 +84,17 @@ def with_retry_after(value: str, statuses: list[int]) -> Scripted:
 def slept(server: Scripted, timeout: float, monkeypatch: pytest.MonkeyPatch) -> tuple[str | BackendError, list[float]]:
     """The outcome of a request, and its pauses, none of which is made."""
     pauses: list[float] = []
-    sleep, clock, thread = asyncio.sleep, Clock(), threading.get_ident()
+    sleep, clock = asyncio.sleep, Clock()
 
     async def sleeping(seconds: float) -> None:
-        # Servers of other tests may run in threads beside it.
-        if threading.get_ident() != thread:
-            return await sleep(seconds)
         if seconds > 1:
             pauses.append(seconds)
         clock.pass_by(seconds)
         await sleep(0)
-        return None
 
     async def scenario() -> str | BackendError:
         async with guarding(server, clock=clock) as guarded:
-            monkeypatch.setattr(asyncio, "sleep", sleeping)
+            replace_sleep(monkeypatch, sleeping)
             return await ask(guarded, timeout=timeout)
 
     return asyncio.run(scenario()), pauses
