@@ -1,7 +1,7 @@
 """Python calls a query: a count that shows growth of the flow's work where times would be noise.
 
-The subject is the search flow on librdkafka, with a count of its calls. Its backends have all the time they want, so
-that on a slow machine no call fails and none is repeated.
+The subject is the search flow on librdkafka, with a count of its calls. Its queries and its backends have all the time
+they want, so that on a slow machine no query is answered in part, no call fails and none is repeated.
 """
 
 import time
@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 
 from bench.counted import COUNTS_TO
+from bench.events import TIMEOUT_MS
 from bench.figures import BenchError, Phase
 from bench.rig import Rig, Running
 from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
@@ -23,7 +24,7 @@ WARM_UP: Final = Phase(300)
 LOADS: Final = {"burst": Phase(3000), "paced": Phase(400, 40.0)}
 """The calls of a query among many, whose batches are full, and of one that comes alone."""
 
-_SLOW: Final = 60.0
+_SLOW: Final = TIMEOUT_MS / 1000
 _PAUSE: Final = 0.05
 _LATEST: Final = 60.0
 
@@ -32,16 +33,18 @@ Counts = dict[str, float]
 
 
 def measure(rig: Rig, directory: Path) -> dict[str, Counts]:
-    """By load, the calls a query of each function. Raises BenchError."""
+    """By load, the calls a query of each function. Raises BenchError if a query is not answered whole."""
     path = directory / "counts"
     figures = {}
     with rig.running(counting(path)) as running:
         running.measure(WARM_UP)
         before = _read(running, path, 1)
         for number, (name, phase) in enumerate(LOADS.items(), start=2):
-            answered = running.measure(phase).answered
+            statuses = running.measure(phase).statuses
+            if statuses != {"ok": phase.count}:
+                raise BenchError(f"{phase.count} queries were answered as {statuses}: other answers take other calls")
             after = _read(running, path, number)
-            figures[name] = {function: calls / answered for function, calls in (after - before).most_common()}
+            figures[name] = {function: calls / phase.count for function, calls in (after - before).most_common()}
             before = after
     return figures
 
@@ -51,7 +54,7 @@ def counting(counts: Path) -> Subject:
 
     def start(around: Surroundings) -> Launch:
         rerank = {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY, "cache": 0, "timeout": _SLOW}
-        over = {"qdrant": {"url": around.qdrant, "timeout": _SLOW}, "rerank": rerank}
+        over = {"limits": {"max_timeout": _SLOW}, "qdrant": {"url": around.qdrant, "timeout": _SLOW}, "rerank": rerank}
         return launch("librdkafka", around, over, {COUNTS_TO: str(counts)}, program="bench.counted")
 
     return Subject("counted", start)

@@ -10,14 +10,12 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from bench.events import TIMEOUT_MS
 from bench.figures import PAGE
 from bench.stubs import DIMENSION
 
 VOCABULARY: Final = 20_000
 """Words; each is as frequent as 1 over its rank."""
-
-TIMEOUT_MS: Final = 60_000
-"""As in other loads: a query that expires in the queue would make the drain look fast."""
 
 _TITLE: Final = 3
 _TEXT: Final = 20
