@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import filterfalse, zip_longest
 from typing import Final, NamedTuple
 
 from operators.text.phrases import read_rows
@@ -152,7 +152,7 @@ _TOKEN: Final = re.compile(
 )
 # No thousands begin with 0: behind such digits the first sign is the decimal point, whatever it is.
 _WHOLE: Final = re.compile(r"(?!0)[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+|[0-9]*")
-_SPELT: Final = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "\u2019": "'"})
+_SPELT: Final = ("œ", "oe"), ("æ", "ae"), ("ø", "o"), ("ł", "l"), ("\u2019", "'"), ("²", "\ue000")
 _MULTIPLES: Final = {"k": 1000.0}
 _DECADE: Final = "s"
 
@@ -161,8 +161,11 @@ def simplify(text: str) -> str:
     """The text without case, accents and ligatures."""
     if text.isascii():
         return text.lower()
-    plain = unicodedata.normalize("NFKD", text.casefold().translate(_SPELT).replace("²", "\ue000"))
-    return "".join(each for each in plain if not unicodedata.combining(each)).replace("\ue000", "²")
+    plain = text.casefold()
+    for written, spelt in _SPELT:
+        plain = plain.replace(written, spelt)
+    plain = unicodedata.normalize("NFKD", plain)
+    return "".join(filterfalse(unicodedata.combining, plain)).replace("\ue000", "²")
 
 
 def _read_units() -> Iterator[tuple[str, Unit]]:
@@ -219,6 +222,8 @@ def is_year(number: float, first: int = 1900) -> bool:
 
 
 def _number(written: str) -> float:
+    if written.isdecimal():
+        return float(written)
     whole = _WHOLE.findall(written)[0]
     return float(".".join("".join(filter(str.isdigit, part)) for part in (whole, written[len(whole) :])))
 
