@@ -147,7 +147,7 @@ _TOKEN: Final = re.compile(
     # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
     r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
     r"(?P<more>[\w\u00b0]*)(?![.,][0-9])"
-    r"|\w+n['\u2019]t\b|\w+['\u2019](?=\w)|\w+"
+    r"|\w+(?:(?<=\wn)['\u2019]t\b|['\u2019](?=\w))?"
     r"|[^\w\s]"
 )
 # No thousands begin with 0: behind such digits the first sign is the decimal point, whatever it is.
@@ -236,10 +236,12 @@ def tokenize(text: str) -> list[Lexeme]:
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         glued, last = start == last, end
-        word, written, more = fold(match[0]) or match[0], match["number"], match["more"] and fold(match["more"])
+        word, (written, more) = fold(match[0]) or match[0], match.groups()
         if written is None:
             found.append(Lexeme(word, start, end, _WORD_NUMBERS.get(word), glued))
-        elif not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
+            continue
+        more = fold(more)
+        if not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
             value, middle = _number(written) * _MULTIPLES.get(more, 1.0), match.end("number")
             unit = more if more not in _MULTIPLES else ""
             found.append(Lexeme(fold(written), start, middle if unit else end, value, glued))
