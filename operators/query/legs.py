@@ -17,8 +17,8 @@ from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED,
 class LegSpec:
     """One leg.
 
-    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that, unless
-      the `stage` that makes it lost it. `write` makes its search.
+    - `reads` gives what of the query it searches by: `()` if it needs nothing, None if there is nothing; `unready` is
+      the reason for that, unless the `stage` that makes it lost it. `write` makes its search: a method of `Bodies`.
     - `able`: a collection has something to search; `lacking` is the reason where it has not, or where the leg is not
       configured, and `warning` is said then. `against`: a collection would rank the wrong way round.
     - `always`: results list it even if the recipe does not want it. `last`: it is asked when the other legs are there.
