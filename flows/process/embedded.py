@@ -16,7 +16,7 @@ from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
 from schemas.settings import DeliverySettings, QdrantSettings, Settings, load
-from schemas.settings.section import Section
+from schemas.settings.section import Backend, Section
 
 _DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_interval": 0.005}
 """The broker has no transactions."""
@@ -105,7 +105,7 @@ def start_with_settings(settings: Settings, index: Path | None) -> AbstractConte
     """
     own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
     if index is not None:
-        asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", "api_key"})
+        asked = settings.qdrant.model_dump(exclude={*Backend.model_fields, "path", "create", "timeout"})
         if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
             asked["vectors"] |= _VECTORS
         own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)

@@ -284,7 +284,7 @@ def test_what_a_process_lacks_is_said_at_its_start(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"token": "t", "ca_file": "c"}, "token, ca_file: set without url"),
+        ({"token": "t", "ca_file": "c"}, "token, ca_file: no effect without url; remove, or set it"),
         ({"url": "http://a", "username": "u"}, "username and password, or password_file, need each other"),
         ({"url": "http://a", "password": "p"}, "username and password, or password_file, need each other"),
         (
