@@ -18,6 +18,7 @@ from flows.process.replica import Build, Replica, freeze_heap
 from flows.process.supervision import StopSignals
 from operators.telemetry.export import close_traces, metric_export
 from schemas.errors import BackendError, DeliveryError, RetriableDelivery
+from schemas.result import VERSION
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -41,6 +42,7 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     They are built in their order. Whatever can be wrong on this machine is found before a replica fences another one of
     its name.
     """
+    log.info("starting", version=VERSION, flows=sorted(flows))
     # When each counter began is of no use: all did when the process did.
     disable_created_metrics()
     in_process = InProcess(settings)

@@ -10,6 +10,7 @@ from flows.assembly.clients import InProcess
 from flows.process import serve
 from flows.process.replica import Replica
 from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
+from schemas.result import VERSION
 from schemas.settings import Settings, load
 
 SETTINGS = load(None, {"qdrant": {"url": "http://q"}})
@@ -58,3 +59,10 @@ def test_what_no_time_mends_ends_the_start_at_once() -> None:
     flows, lines = started(search=failing(FatalDelivery("topics that don't exist: queries")))
     assert flows is None
     assert [each["event"] for each in lines] == ["cannot start"]
+
+
+def test_the_first_line_of_a_process_names_its_version() -> None:
+    """Before anything can fail."""
+    with capture_logs() as lines:
+        assert serve.serve(SETTINGS, {"search": failing(FatalDelivery("no broker"))}, None) == 1
+    assert [(each["event"], each.get("version")) for each in lines[:1]] == [("starting", VERSION)]
