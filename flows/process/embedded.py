@@ -74,17 +74,23 @@ class Embedded:
 
 def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
     """The settings of a process with everything in it but the broker. Raises ConfigError."""
-    return load(
+    settings = load(
         None,
         {
             "delivery": _DELIVERY,
             "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
-            "embedder": {"timeout": _TIMEOUT},
-            "rerank": {"timeout": _TIMEOUT},
-            "limits": {"timeout": 60},
             **(overrides or {}),
         },
     )
+    # Behind the check of what was set: where they have no effect nobody has set them.
+    timeouts = {"embedder": _TIMEOUT, "rerank": _TIMEOUT, "limits": settings.limits.max_timeout}
+    sections = {name: getattr(settings, name) for name in timeouts}
+    patient = {
+        name: section.model_copy(update={"timeout": timeouts[name]})
+        for name, section in sections.items()
+        if "timeout" not in section.model_fields_set
+    }
+    return settings.model_copy(update=patient)
 
 
 def start_embedded(

@@ -157,7 +157,7 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
-        number |= {FIELDS: sizes.index(size)} if type(size := payload.get(FIELDS)) is int else {}
+        number |= {FIELDS: sizes.index(size)} if (size := payload.get(FIELDS)) in sizes else {}
         visible = hide(payload, hidden).items()
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
