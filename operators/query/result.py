@@ -150,7 +150,7 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
     contents = _number_contents(hits)
     # Their order alone: the number would tell of fields that are hidden.
-    sizes = sorted({size for each in hits.values() if type(size := each.get(FIELDS)) is int})
+    sizes: list[Any] = sorted({size for each in hits.values() if type(size := each.get(FIELDS)) is int})
     # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
     given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
     times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
