@@ -30,7 +30,7 @@ _RANGE: Final = struct.Struct(">hhh")
 
 
 class Symptom(NamedTuple):
-    """What is wrong with a listener, and what to do about it."""
+    """A fault of a listener, and its cure."""
 
     why: str
     cure: str

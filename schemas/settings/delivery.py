@@ -68,7 +68,7 @@ class TlsSettings(Section):
 
     def contradictions(self) -> Iterator[str]:
         yield from _find_half_pair(self)
-        if self.key_file is None and self.changed(("key_password", "key_password_file")):
+        if self.key_file is None and self.find_changed(("key_password", "key_password_file")):
             yield "key_password needs key_file"
 
 
@@ -106,7 +106,7 @@ class SaslSettings(Section):
             yield from _find_absent(self, self.mechanism, ("username",), ("password", "password_file"))
         else:
             yield from _find_unused(self, _PASSWORD, "no effect with OAUTHBEARER; remove")
-            if len(sources := self.changed(_SOURCES)) != 1:
+            if len(sources := self.find_changed(_SOURCES)) != 1:
                 yield f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"
             elif sources == ["token_url"]:
                 yield from _find_absent(self, "token_url", ("client_id",), ("client_secret", "client_secret_file"))
@@ -135,8 +135,8 @@ class SchemaRegistrySettings(Section):
     """Seconds for an answer; then the registry is asked again."""
 
     def contradictions(self) -> Iterator[str]:
-        password = self.changed(("password", "password_file"))
-        token = self.changed(("token", "token_file"))
+        password = self.find_changed(("password", "password_file"))
+        token = self.find_changed(("token", "token_file"))
         if self.url is None:
             yield from _find_unused(self, tuple(type(self).model_fields), "no effect without url; remove, or set it")
         if (self.username is None) != (not password):
@@ -154,7 +154,7 @@ def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[s
 
 
 def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
-    if given := section.changed(names):
+    if given := section.find_changed(names):
         yield f"{', '.join(given)}: {why}"
 
 

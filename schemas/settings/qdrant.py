@@ -55,7 +55,7 @@ class ContextSettings(Section):
         return self
 
     def contradictions(self) -> Iterator[str]:
-        if not self.on and (given := self.changed(("before", "after"))):
+        if not self.on and (given := self.find_changed(("before", "after"))):
             yield f"{', '.join(given)}: no effect without order_by; remove, or set order_by"
 
 
@@ -155,7 +155,7 @@ class Vectors(Section):
         return self
 
     def contradictions(self) -> Iterator[str]:
-        if self.tokens is None and self.changed(["tokens_datatype"]):
+        if self.tokens is None and self.find_changed(["tokens_datatype"]):
             yield "tokens_datatype: no effect without tokens; remove, or name the vector of tokens"
 
 
@@ -288,9 +288,11 @@ class QdrantSettings(Backend):
             yield f"set one of url and path{', not both' if self.url is not None else ''}"
         if self.path is not None and (keys := list(self.create.server_only())):
             yield f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path"
-        if self.path is not None and (keys := self.changed(each for each in Backend.model_fields if each != "url")):
+        if self.path is not None and (
+            keys := self.find_changed(each for each in Backend.model_fields if each != "url")
+        ):
             yield f"{', '.join(keys)}: no effect with path, which asks no server; remove, or set url in place of path"
-        if self.of_another_tool and (keys := self.create.changed(CreateSettings.model_fields)):
+        if self.of_another_tool and (keys := self.create.find_changed(CreateSettings.model_fields)):
             yield f"create: {', '.join(keys)}: no effect on collections that another tool makes; remove"
 
     def _find_wrong_collections(self) -> Iterator[str]:

@@ -45,9 +45,9 @@ class CacheSettings(Section):
     """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
 
     def contradictions(self) -> Iterator[str]:
-        if not self.semantic_mib and (given := self.changed(("threshold", "per_scope"))):
+        if not self.semantic_mib and (given := self.find_changed(("threshold", "per_scope"))):
             yield f"{', '.join(given)}: no effect without the semantic cache; remove, or raise semantic_mib"
-        if not (self.semantic_mib or self.exact_mib) and (given := self.changed(("ttl", "clock_bucket"))):
+        if not (self.semantic_mib or self.exact_mib) and (given := self.find_changed(("ttl", "clock_bucket"))):
             yield f"{', '.join(given)}: no effect without caches; remove, or raise exact_mib or semantic_mib"
 
 
@@ -100,7 +100,7 @@ class TelemetrySettings(Section):
     """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
 
     def contradictions(self) -> Iterator[str]:
-        if self.port is None and self.changed(["host"]):
+        if self.port is None and self.find_changed(["host"]):
             yield "host: no effect without a port; remove, or set port"
 
     @property
@@ -186,11 +186,11 @@ class Settings(Section, BaseSettings):
 
     def _find_without_effect(self) -> Iterator[str]:
         """Problems of settings that another section has no use for."""
-        if self.delivery.mode == "at_least_once" and self.kafka.changed(["transaction_timeout"]):
+        if self.delivery.mode == "at_least_once" and self.kafka.find_changed(["transaction_timeout"]):
             yield "kafka.transaction_timeout: no effect with delivery.mode at_least_once; remove"
-        if self.rerank.kind == "late_interaction" and not self.chat.served and self.rerank.changed(["cache"]):
+        if self.rerank.kind == "late_interaction" and not self.chat.served and self.rerank.find_changed(["cache"]):
             yield "rerank.cache: no effect: late_interaction has no scores to cache, and there is no chat model; remove"
-        if self.qdrant.of_another_tool and (given := self.documents.changed(DocumentSettings.model_fields)):
+        if self.qdrant.of_another_tool and (given := self.documents.find_changed(DocumentSettings.model_fields)):
             yield f"documents: {', '.join(given)}: no effect on collections that are only read; remove"
         if self.firewall.unsaid:
             hiding = (path for path, policy in self.policies.by_path.items() if policy.hides)

@@ -101,7 +101,7 @@ class Section(Numeric):
         """Problems of keys that do not fit each other. All are reported at once."""
         yield from ()
 
-    def changed(self, names: Iterable[str]) -> list[str]:
+    def find_changed(self, names: Iterable[str]) -> list[str]:
         """Those of these keys whose values are not the defaults."""
         fields = type(self).model_fields
         return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
@@ -227,7 +227,7 @@ class ModelServer(Backend):
         users = {**dict.fromkeys(ModelServer.model_fields, self.servers), **self.used_by}
         every = tuple(each for each in get_args(type(self).model_fields["kind"].annotation) if each != "none")
         wrong: dict[tuple[str, ...], list[str]] = {}
-        for name in self.changed(type(self).model_fields):
+        for name in self.find_changed(type(self).model_fields):
             if name != "kind" and kind not in (kinds := users.get(name, every)):
                 wrong.setdefault(kinds, []).append(name)
         for kinds, names in wrong.items():

@@ -1,4 +1,4 @@
-"""What users get wrong at first: each is one line that names the setting and says what to do, and no traceback.
+"""Mistakes that users make at first: each is one line that names the setting and says what to do, and no traceback.
 
 A row is the command that meets it, a configuration, and its line; … stands for any words. $NAME is the address of what
 is there for the row. Where Qdrant is not named, `qdrant: {url: http://q}` is set, too. Of `check` it is the one line

@@ -27,7 +27,7 @@ from schemas.settings.section import ModelServer, Section
 from tests.operators.samples import METRICS
 from tests.schemas.settings.test_config_hash import LEAST, another, paths_of, value_at, with_value
 
-OF_HASHES: Final = {"by_effect", "dangling", "changed"}
+OF_HASHES: Final = {"by_effect", "dangling", "find_changed"}
 """Functions that get every value, and use none."""
 
 
