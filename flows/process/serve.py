@@ -42,13 +42,13 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     They are built in their order. Whatever can be wrong on this machine is found before a replica fences another one of
     its name.
     """
-    log.info("starting", version=VERSION, flows=sorted(flows))
     # When each counter began is of no use: all did when the process did.
     disable_created_metrics()
     in_process = InProcess(settings)
     registry = in_process.instruments.registry
     tries = _PORTS if settings.telemetry.finds_port else 1
     health = Health(settings.telemetry.host, port, registry, tries=tries) if port is not None else None
+    log.info("starting", version=VERSION, flows=sorted(flows))
     export = metric_export(in_process.instruments)
     traces = in_process.traces
     replicas = _build(settings, in_process, flows)
