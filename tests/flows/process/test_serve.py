@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from flows.assembly.clients import InProcess
@@ -15,6 +16,12 @@ from schemas.settings import Settings, load
 
 SETTINGS = load(None, {"qdrant": {"url": "http://q"}})
 LOADING = "init_transactions: COORDINATOR_LOAD_IN_PROGRESS"
+
+
+@pytest.fixture(autouse=True)
+def _own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logger that an earlier test has used keeps its processors."""
+    monkeypatch.setattr(serve, "log", structlog.stdlib.get_logger(serve.__name__))
 
 
 def failing(*errors: DeliveryError) -> Callable[[Settings, InProcess], Replica]:
