@@ -32,6 +32,9 @@ DESTINATION: Final = "destination"
 CONTENT: Final = "_content"
 """Payload key: the fingerprint of the document's content."""
 
+FIELDS: Final = "_fields"
+"""Payload key: how many fields the document has, by which the fullest of several copies is found."""
+
 CREATED: Final = "_created"
 """Payload key: `created_at` in milliseconds, or 0, so that undated documents come last in an ordered lookup."""
 

@@ -236,7 +236,7 @@ def _warn(settings: Settings) -> None:
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     hiding += ["files"] if settings.policies.listed.hides else []
     if hiding and not settings.firewall.enabled:
-        log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
+        log.warning("the firewall is off: clearances and labels hide nothing", policies=hiding)
 
 
 class PolicyFiles:

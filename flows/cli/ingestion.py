@@ -231,7 +231,7 @@ def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingeste
         total = sum(1 for _ in numbered_jsonl(path))
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
-    reach(settings.bootstrap_servers)
+    reach(settings)
     return ingest_with_bar(settings, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 

@@ -179,7 +179,7 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    reach(settings.kafka.bootstrap_servers)
+    reach(settings.kafka)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
     done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)

@@ -18,7 +18,7 @@ from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
 from operators.ranking.decay import resolve
 from operators.text.passages import Matcher
-from schemas.document import CONTENT, MARKS
+from schemas.document import CONTENT, FIELDS, MARKS
 from schemas.errors import Reason
 from schemas.filters import names_of
 from schemas.pool import encode_vector
@@ -141,12 +141,15 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     own = _own_ids(legs)
     hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
     contents = _number_contents(hits)
+    # Their order alone: the number would tell of fields that are hidden.
+    sizes: list[Any] = sorted({size for each in hits.values() if type(size := each.get(FIELDS)) is int})
     # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
     given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
     times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
+        number |= {FIELDS: sizes.index(size)} if (size := payload.get(FIELDS)) in sizes else {}
         visible = hide(payload, hidden).items()
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 

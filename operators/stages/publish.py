@@ -27,7 +27,7 @@ from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected, result_id
 from schemas.fields import rfc3339
-from schemas.result import RetrievalStage
+from schemas.result import VERSION, RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -48,6 +48,7 @@ class Publisher:
         retrieval, origin, asked, outcome = query.retrieval, query.message.origin, query.asked, query.outcome
         results, mark = page(asked, outcome), query.cache.scope.watermark
         provenance = {
+            "version": VERSION,
             "config_hash": self.way_out.config_hash,
             "models": {
                 "embedder": self.embedder,

@@ -55,6 +55,7 @@ def result(**changes: Any) -> dict[str, Any]:
             "total_latency_ms": 3.0,
         },
         "provenance": {
+            "version": "0.2.0",
             "config_hash": "0" * 64,
             "recipe": "hybrid",
             "recipe_hash": "1" * 64,
