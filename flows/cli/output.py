@@ -39,13 +39,17 @@ Config = Annotated[
 ]
 
 
-def input_file(text: str, *names: str, once: bool = False) -> Any:
-    """An option with this help that names an existing file; unless it is read `once`, a pipe is refused."""
-    return typer.Option(*names, exists=True, dir_okay=False, callback=None if once else _regular_file, help=text)
+def input_file(text: str, *names: str, once: bool = False, folder: bool = False) -> Any:
+    """An option with this help that names an existing file; unless it is read `once`, a pipe is refused.
+
+    `folder`: it may be a folder, and - for standard input.
+    """
+    check = None if once else _regular_file
+    return typer.Option(*names, exists=True, dir_okay=folder, allow_dash=folder, callback=check, help=text)
 
 
 def _regular_file(path: Path | None) -> Path | None:
-    if path is not None and path.exists() and not path.is_file():
+    if path is not None and path.exists() and not (path.is_file() or path.is_dir()):
         raise typer.BadParameter(f"{path} is read more than once: a regular file is expected, and no pipe")
     return path
 
