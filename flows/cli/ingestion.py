@@ -23,7 +23,7 @@ from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, ProducerRecord, RecordRefused
-from operators.mapping.rows import column_value
+from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
@@ -199,8 +199,7 @@ def _key(document: Mapping[str, Any], id_column: str) -> bytes:
     """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
-    id_ = column_value(document, id_column)
-    return str(id_ if id_ is not None else "").encode()
+    return (id_of(document, id_column) or "").encode()
 
 
 DocumentReader = Callable[[], Iterable[Mapping[str, Any]]]

@@ -4,7 +4,7 @@ Rules
 -----
 - A format is recognised if each sample is of it: one value that is not would be refused or lost later.
 - A time comes out as RFC 3339, and is in UTC where it has no offset.
-- A date that a database writes for "none", such as 0000-00-00, is no value.
+- A date that a database writes for "none", such as 0000-00-00 or the second 0, is no value.
 - 13 digits may be a time in milliseconds or the number of an article (EAN), and ten digits one in seconds or a number
   that counts up. So check digits, and numbers that follow one another closely, are no times.
 """
@@ -39,7 +39,9 @@ _NO_DATE: Final = re.compile(r"0000-00-00.*")
 
 _UNITS: Final = {"unix": 1.0, "unix_ms": 1e-3, "unix_us": 1e-6}
 _FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-_LAST: Final = datetime(2040, 1, 1, tzinfo=UTC).timestamp()
+_LAST: Final = datetime(2033, 1, 1, tzinfo=UTC).timestamp()
+"""Numbers of times are of these years: milliseconds from 2e12 on are the numbers of articles within shops."""
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
 _CLOSE: Final = 1000
 """Mean distance of numbers, in the order of their size, below which they count things and are no seconds."""
 
@@ -70,6 +72,8 @@ def parse(form: str, value: Any) -> Any:
             return None
     if form in _READERS:
         return _READERS[form](value)
+    if form in _UNITS and value in (0, "0"):
+        return None
     if is_time(form):
         return rfc3339(_seconds(form, value))
     raise ValueError(f"no such format: {form}")
@@ -163,7 +167,7 @@ def recognise_time(values: Sequence[Any]) -> str | None:
 
 def _recognise_pattern(texts: Sequence[str]) -> str | None:
     found = next((form for form in PATTERNS if fits(form, texts[:20]) and fits(form, texts)), None)
-    if found is not None and all(_FIRST - 4e9 < _seconds(found, text) < _LAST for text in texts):
+    if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
         return found
     if all("," in text[:4] or text[:1].isdigit() for text in texts) and fits("rfc2822", texts):
         return "rfc2822"
@@ -181,14 +185,14 @@ def _has_offset(text: str) -> bool:
 def _recognise_numbers(values: Sequence[Any]) -> str | None:
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return None
+    whole = [int(value) for value in values if value]
     for form, unit in _UNITS.items():
-        if all(_FIRST <= value * unit < _LAST for value in values):
-            whole = [int(value) for value in values]
+        if whole and all(_FIRST <= value * unit < _LAST for value in whole):
             if form == "unix" and (max(whole) - min(whole)) / len(whole) < _CLOSE:
                 return None
             if form == "unix_ms" and sum(map(has_check_digit, whole)) > 0.5 * len(whole):
                 return None
-            return "" if form == "unix" else form
+            return "" if form == "unix" and len(whole) == len(values) else form
     return None
 
 

@@ -175,26 +175,22 @@ def _names(
     profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """The name in the index of each field, by its names in the messages."""
-    taken = set(named)
     of_role = {each.names: name for name, each in reversed(named.items()) if name != "id"}
+    taken = {*named, *(each.names[0] for each in profiles)}
     for each in profiles:
-        if each.names in of_role:
-            yield each.names, of_role[each.names]
-            continue
-        name = each.column
-        top = each.names[0]
-        if top in taken or top.startswith("_") or _means_other(each) or not INDEXABLE.fullmatch(name):
+        name = of_role.get(each.names, each.column)
+        if each.names not in of_role and (_means_other(each, named) or not INDEXABLE.fullmatch(name)):
             plain = re.sub(r"[^\w-]+", "_", ".".join(each.names)).strip("_") or "field"
-            name = f"own_{plain}" if plain in taken or plain in _OWN else plain
-        taken.add(name.partition(".")[0] if "." not in each.names[0] and len(each.names) > 1 else name)
+            name = plain if plain not in taken | _OWN else f"own_{plain}"
+            taken.add(name)
         yield each.names, name
 
 
-def _means_other(each: FieldProfile) -> bool:
+def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:
     """True if rankstream takes the field for something else than it is, or refuses one of its values."""
     name = each.names[0]
-    if name not in _OWN or len(each.names) > 1:
-        return name in _OWN
+    if name not in _OWN or name in named or name.startswith("_") or len(each.names) > 1:
+        return name in _OWN or name in named or name.startswith("_")
     if name in _PLACES or (name in _MEANT and not set(map(str, each.values)) <= _MEANT[name]):
         return True
     return not all(_is_valid(name, value) for value in list(each.rows.values())[:500])
@@ -288,16 +284,16 @@ def _text_at(each: FieldProfile | None, row: int) -> str:
 
 def _searched(mapping: DocumentMapping, names: Mapping[tuple[str, ...], str]) -> DocumentMapping:
     """The mapping with the fields that are searched, read, and filtered."""
-    content = [mapping.roles[name].names for name in (TITLE, TEXT) if name in mapping.roles]
     roles_of = {each.names for each in mapping.roles.values()}
     others = [each for each in mapping.profiles if each.names not in roles_of and _can_index(names[each.names])]
     searched = roles.rank_searched(filter(roles.is_searched, others), _weight)
     weights = {TITLE: 2.0} if TITLE in mapping.roles else {}
     weights |= {TEXT: 1.0} if TEXT in mapping.roles else {}
-    weights |= {names[each.names]: _weight(each) for each in searched[: MOST_FIELDS - len(content)]}
-    prose = [
-        each for each in searched[: MOST_FIELDS - len(content)] if each.kind is Kind.PROSE and each.presence >= 0.2
-    ]
+    if (id_ := mapping.roles.get("id")) is not None and id_.kind is Kind.IDENTIFIER:
+        weights["id"] = 2.0
+    searched = searched[: MOST_FIELDS - len(weights)]
+    weights |= {names[each.names]: _weight(each) for each in searched}
+    prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
     read = [TITLE, *(names[each.names] for each in sorted(prose, key=lambda each: each.words)[:2]), TEXT]
     filtered = [each for each in others if roles.is_filtered(each)]
     indexes = {names[each.names]: _index(each) for each in filtered if names[each.names] not in INDEXED}

@@ -94,12 +94,18 @@ def find_title(
         and each.texts
         and each.words <= _MOST_TITLE
         and each.presence >= 0.5
-        and each.uniqueness >= 0.5
+        and _tells_apart(each)
     ]
     best = max(candidates, key=lambda each: _title_score(each, text), default=None)
     if best is not None and _title_score(best, text) >= 1.5:
         return best
     return id_ if id_ is not None and id_.kind is Kind.SHORT and text is not None else None
+
+
+def _tells_apart(each: FieldProfile) -> bool:
+    """True if most values are different, or some of a field that is called a title: jobs have the same."""
+    named = _TITLES.fullmatch(each.names[-1]) is not None and each.words >= 1.5
+    return each.uniqueness >= (0.05 if named else 0.5)
 
 
 def _title_score(each: FieldProfile, text: FieldProfile | None) -> float:
@@ -152,7 +158,7 @@ def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     if own is not None:
         return own if own.presence >= _ALL and _names_namespaces(own) else None
     tenants = (each for each in fields if _TENANTS.fullmatch(each.names[-1]) and each.presence >= _ALL)
-    return next((each for each in tenants if _names_namespaces(each) and 5 * each.distinct <= each.total), None)
+    return next((each for each in tenants if _names_namespaces(each) and 2 <= each.distinct <= each.total / 5), None)
 
 
 def _names_namespaces(each: FieldProfile) -> bool:
@@ -163,6 +169,8 @@ def _names_namespaces(each: FieldProfile) -> bool:
 
 def is_filtered(each: FieldProfile) -> bool:
     """True for a field whose values are worth an index: numbers, times, and texts that several documents share."""
+    if each.distinct < 2:
+        return False
     if each.kind in {Kind.BOOLEAN, Kind.NUMBER, Kind.TIME, Kind.IDENTIFIER}:
         return True
     if each.kind not in {Kind.SHORT, Kind.MEASURE, Kind.EMAIL, Kind.KEY} or each.words >= PROSE:

@@ -13,6 +13,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -86,6 +87,15 @@ def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, 
         if (stamp := next((row[name] for name in _TIMES if type(row.get(name)) is int), None)) is not None:
             event["updated_at"] = stamp / 1000
     return event
+
+
+def id_of(row: Mapping[str, Any], column: str) -> str | None:
+    """The id of a document in this column, behind an envelope, too; None if it has none."""
+    found = column_value(row, column)
+    if found is None:
+        with suppress(InputError):
+            found = column_value(unwrap(dict(row)), column)
+    return str(found) if found is not None else None
 
 
 def name_by_texts(event: dict[str, Any]) -> None:
