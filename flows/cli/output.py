@@ -122,7 +122,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     shown = list(members(result))
     legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in each["legs"] for each in shown)]
     table = Table(title=printable(query), title_justify="left", expand=True)
-    names = [printable(each["id"]) for each in shown]
+    names = [printable(str(each["id"])) for each in shown]
     table.add_column("", min_width=2)
     table.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
@@ -149,7 +149,7 @@ def snippet(hit: Mapping[str, Any]) -> str:
         text, cut = best["text"][start:], best["start"] + start > 0
     shown = f"{'… ' if cut else ''}{' '.join(text.split())}"[:_SNIPPET]
     title = hit["payload"].get("title")
-    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != hit["id"] else shown
+    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != str(hit["id"]) else shown
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:

@@ -185,7 +185,8 @@ def _find_list(found: Any) -> list[Any]:
     """The longest list of objects in a JSON document, or the document itself as the only one."""
     if isinstance(found, list):
         return found
-    level, lists = [found], []
+    level: list[dict[str, Any]] = [found]
+    lists: list[list[Any]] = []
     while level and not lists:
         values = list(chain.from_iterable(each.values() for each in level))
         lists = [each for each in values if isinstance(each, list) and each and isinstance(each[0], dict)]

@@ -15,9 +15,15 @@ _LISTED: Final = 6
 """Values or fields that a line names."""
 
 _FORMS: Final = {
-    **{"integer": "whole numbers", "decimal": "numbers with a point", "decimal_comma": "numbers with a comma"},
-    **{"boolean": "yes and no", "iso_utc": "times without an offset, read as UTC", "rfc2822": "times as in e-mail"},
-    **{"unix": "seconds", "unix_ms": "milliseconds", "unix_us": "microseconds"},
+    "integer": "whole numbers",
+    "decimal": "numbers with a point",
+    "decimal_comma": "numbers with a comma",
+    "boolean": "yes and no",
+    "iso_utc": "times without an offset, read as UTC",
+    "rfc2822": "times as in e-mail",
+    "unix": "seconds",
+    "unix_ms": "milliseconds",
+    "unix_us": "microseconds",
 }
 
 
@@ -94,7 +100,7 @@ def _lines(mapping: DocumentMapping, source: str, form: str, index: str) -> Iter
     if mapping.namespaces:
         yield ""
         yield from _comment(
-            f"A query searches one namespace: {_counts(mapping.namespaces)}. This is the one of queries that name none.",
+            f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search this one.",
             "",
         )
         yield from _entry("defaults", {"namespace": mapping.namespaces[0][0]}, "")
@@ -138,9 +144,8 @@ def _qdrant(mapping: DocumentMapping, said: Mapping[str, Any]) -> Iterator[str]:
         "search_fields": "Fields that words are searched in, and their weights. Identifiers, found by their shape, and"
         " titles count twice. They are part of the index.",
         "read_fields": "Fields that the models read.",
-        "indexes": "Fields to filter and sort by; results can be grouped by and counted for those that are no float and no"
-        " datetime.",
-        "bm25": f"Stems and stop words. Languages of the documents: {_counts(mapping.languages_found) or 'not recognised'}.",
+        "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
+        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages_found) or 'not recognised'}.",
     }
     for name, note in notes.items():
         if name in said:
@@ -163,8 +168,8 @@ def _remarks(mapping: DocumentMapping) -> Iterator[str]:
         remarks.append(f"{mapping.empty} documents of the sample have neither title nor text: they are refused.")
     if mapping.large:
         remarks.append(
-            f"{mapping.large} documents of the sample are larger than limits.max_document_bytes: they are refused. Raise"
-            " it, and max.message.bytes of the topic."
+            f"{mapping.large} documents of the sample are larger than limits.max_document_bytes, and are refused:"
+            " raise it, and max.message.bytes of the topic."
         )
     for each in remarks:
         yield ""

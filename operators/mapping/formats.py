@@ -126,7 +126,7 @@ def _seconds(form: str, value: Any) -> float:
         if not _ISO.fullmatch(value):
             raise ValueError("not a time of ISO 8601")
         return read_time(value.replace(",", ".")).timestamp()
-    moment = parsedate_to_datetime(value) if form == "rfc2822" else datetime.strptime(value, form)  # noqa: DTZ007
+    moment = parsedate_to_datetime(value) if form == "rfc2822" else datetime.strptime(value, form)
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 

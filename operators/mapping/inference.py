@@ -6,7 +6,7 @@ Rules
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
   language of the texts is that of all, or none if there are several.
-- At most MOST_FIELDS fields are searched: title, text, identifiers, and then those of which most documents have a value.
+- At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
 import json
@@ -16,8 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
-
-from pydantic import ValidationError
 
 from operators.mapping import languages, roles
 from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
@@ -82,7 +80,7 @@ class DocumentMapping:
 
     def settings(self) -> dict[str, Any]:
         """The sections `documents` and `qdrant` that say this, as far as it is not the default."""
-        documents = {
+        documents: dict[str, Any] = {
             "envelope": "debezium" if self.debezium else None,
             "columns": {name: column for name, column in self.columns.items() if name != column},
             "ids": self.ids if self.ids != "text" else None,
@@ -91,15 +89,14 @@ class DocumentMapping:
             "markdown": {"fields": list(self.markdown)} if self.markdown else None,
         }
         bm25 = {"language": self.language if self.language != "english" else None, "languages": dict(self.languages)}
-        qdrant = {
+        qdrant: dict[str, Any] = {
             "search_fields": dict(self.search_fields),
             "read_fields": list(self.read_fields) if list(self.read_fields) != [TITLE, TEXT] else None,
             "indexes": dict(self.indexes),
             "bm25": {name: value for name, value in bm25.items() if value},
         }
         sections = {"documents": documents, "qdrant": qdrant}
-        found = {name: {key: value for key, value in each.items() if value} for name, each in sections.items()}
-        return {name: each for name, each in found.items() if each}
+        return {name: said for name, each in sections.items() if (said := {k: v for k, v in each.items() if v})}
 
 
 def infer(
@@ -175,7 +172,7 @@ def _names(
     profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """The name in the index of each field, by its names in the messages."""
-    of_role = {each.names: name for name, each in reversed(named.items()) if name != "id"}
+    of_role = {each.names: name for name, each in reversed(list(named.items())) if name != "id"}
     taken = {*named, *(each.names[0] for each in profiles)}
     for each in profiles:
         name = of_role.get(each.names, each.column)
@@ -199,7 +196,7 @@ def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:
 def _is_valid(name: str, value: Any) -> bool:
     try:
         DocumentEvent.model_validate({"id": "i", "text": "t", name: value})
-    except ValidationError:
+    except ValueError:
         return False
     return True
 

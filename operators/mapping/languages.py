@@ -6,22 +6,61 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 CODES: Final = {
-    **{"ar": "arabic", "az": "azerbaijani", "bn": "bengali", "ca": "catalan", "da": "danish", "de": "german"},
-    **{"el": "greek", "en": "english", "es": "spanish", "eu": "basque", "fi": "finnish", "fr": "french"},
-    **{"he": "hebrew", "hu": "hungarian", "id": "indonesian", "it": "italian", "kk": "kazakh", "ne": "nepali"},
-    **{"nl": "dutch", "no": "norwegian", "nb": "norwegian", "nn": "norwegian", "pt": "portuguese", "ro": "romanian"},
-    **{"ru": "russian", "sl": "slovene", "sv": "swedish", "tg": "tajik", "tr": "turkish"},
+    "ar": "arabic",
+    "az": "azerbaijani",
+    "bn": "bengali",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "he": "hebrew",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "kk": "kazakh",
+    "ne": "nepali",
+    "nl": "dutch",
+    "no": "norwegian",
+    "nb": "norwegian",
+    "nn": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sl": "slovene",
+    "sv": "swedish",
+    "tg": "tajik",
+    "tr": "turkish",
 }
 """Code of ISO 639 -> the analyser's name of the language."""
 
-_OTHERS: Final = frozenset("zh ja ko th vi hi uk pl cs sk bg hr sr lt lv et fa ur ta te ka hy is ga mk sq".split())
+_OTHERS: Final = frozenset(
+    {"zh", "ja", "ko", "th", "vi", "hi", "uk", "pl", "cs", "sk", "bg", "hr", "sr", "lt", "lv", "et", "fa", "ur"}
+    | {"ta", "te", "ka", "hy", "is", "ga", "mk", "sq"}
+)
 """Codes of languages without stems of their own; their words are searched as they are written."""
 
 _NAMES: Final = {
     **{name: name for name in CODES.values()},
-    **{"deutsch": "german", "français": "french", "francais": "french", "español": "spanish", "italiano": "italian"},
-    **{"nederlands": "dutch", "português": "portuguese", "svenska": "swedish", "dansk": "danish", "norsk": "norwegian"},
-    **{"suomi": "finnish", "türkçe": "turkish", "русский": "russian", "magyar": "hungarian", "română": "romanian"},
+    "deutsch": "german",
+    "français": "french",
+    "francais": "french",
+    "español": "spanish",
+    "italiano": "italian",
+    "nederlands": "dutch",
+    "português": "portuguese",
+    "svenska": "swedish",
+    "dansk": "danish",
+    "norsk": "norwegian",
+    "suomi": "finnish",
+    "türkçe": "turkish",
+    "русский": "russian",
+    "magyar": "hungarian",
+    "română": "romanian",
 }
 _TAG: Final = re.compile(r"([a-z]{2})(?:[-_][A-Za-z0-9]{2,8})*")
 _FREQUENT: Final = {

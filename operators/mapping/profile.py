@@ -33,10 +33,10 @@ _ENTITY: Final = re.compile(r"&(?:[a-z]{2,8}\d?|#\d{2,5}|#x[0-9a-f]{2,5});", re.
 _MARKDOWN: Final = re.compile(
     r"(?m)^#{1,6} \S|^```|\[[^\]\n]+\]\([^)\s]+\)|\*\*[^*\n]+\*\*|^\|[ :-]*-{3,}|^(?:[-*+]|\d+\.) .*\n(?:[-*+]|\d+\.) "
 )
-_URL: Final = re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.I)
-_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.I)
-_KEY: Final = re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.I)
-_MEASURE: Final = re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.I)
+_URL: Final = re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.IGNORECASE)
+_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE)
+_KEY: Final = re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE)
+_MEASURE: Final = re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.IGNORECASE)
 _IDENTIFIER: Final = re.compile(r"(?=.*\d)[^\W_]+(?:[ ._/+-]{1,2}[^\W_]+){0,5}")
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 

@@ -26,11 +26,16 @@ _TITLES: Final = re.compile(
     re.IGNORECASE,
 )
 _CREATED: Final = re.compile(
-    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|veröff|datum|crée|creado|^ts$|timestamp).*", re.I
+    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|veröff|datum|crée|creado|^ts$|timestamp).*",
+    re.IGNORECASE,
 )
-_UPDATED: Final = re.compile(r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*", re.I)
-_TENANTS: Final = re.compile(r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?", re.I)
-_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|språk", re.I)
+_UPDATED: Final = re.compile(
+    r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*", re.IGNORECASE
+)
+_TENANTS: Final = re.compile(
+    r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?", re.IGNORECASE
+)
+_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|språk", re.IGNORECASE)
 _SLUG: Final = re.compile(r"[^\s]{4,}")
 
 _ALL: Final = 0.995

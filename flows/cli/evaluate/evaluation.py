@@ -217,9 +217,7 @@ def run_flow(
             running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
             records = Records.of(documents)
-            index_taken(
-                running, documents.name, records.objects, records.version(), directory, console, complete=True
-            )
+            index_taken(running, documents.name, records.objects, records.version(), directory, console, complete=True)
         stack.enter_context(running.searching())
         yield running
 
