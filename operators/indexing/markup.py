@@ -32,72 +32,25 @@ _OUT: Final = (
 )
 _AROUND: Final = "nav, header, footer, aside"
 _PARAGRAPHS: Final = frozenset(
-    [
-        "p",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "ul",
-        "ol",
-        "dl",
-        "table",
-        "pre",
-        "blockquote",
-        "figure",
-        "section",
-        "article",
-        "hr",
-    ]
+    {
+        *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre", "blockquote", "figure"),
+        *("section", "article", "hr"),
+    }
 )
 _LINES: Final = frozenset(
-    [
-        "div",
-        "li",
-        "dt",
-        "dd",
-        "tr",
-        "caption",
-        "figcaption",
-        "address",
-        "main",
-        "body",
-        "details",
-        "summary",
-        "fieldset",
-    ]
+    {
+        *("div", "li", "dt", "dd", "tr", "caption", "figcaption", "address", "main", "body", "details"),
+        *("summary", "fieldset"),
+    }
 )
 _CELLS: Final = frozenset({"td", "th"})
 _PAGE: Final = re.compile(r"\s*(?:<!doctype|<html|<\?xml|<body)", re.IGNORECASE)
 _ELEMENT: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED: Final = frozenset(
-    [
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "td",
-        "th",
-        "tr",
-        "tbody",
-        "thead",
-        "option",
-        "colgroup",
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "source",
-        "wbr",
-    ]
+    {
+        *("p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "option", "colgroup", "area", "base"),
+        *("br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"),
+    }
 )
 _DEEPEST: Final = 1000
 _SPACE: Final = re.compile(r"[ \t\n\r\f\v\u00a0]+")

@@ -2,6 +2,7 @@
 
 Rules
 -----
+- Documents with an id and a text are in rankstream's own form: these fields have the roles of their names.
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
@@ -155,17 +156,27 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
     by_column = {each.column: each for each in profiles}
     if wrong := sorted({*given.values(), ""} - {"", *by_column}):
         raise InputError(DeadLetterClass.INVALID, f"{wrong[0]}: no document has this field")
-    fixed = {role: by_column.get(column) for role, column in given.items()}
+    fixed = {role: by_column.get(column) for role, column in {**_own_form(by_column), **given}.items()}
     id_ = fixed["id"] if "id" in fixed else roles.find_id(profiles)
     text = fixed[TEXT] if TEXT in fixed else roles.find_text([each for each in profiles if each not in fixed.values()])
-    title = roles.find_title(profiles, text, id_)
-    if title is None and text is not None and text.words < PROSE and text.kind is Kind.SHORT:
+    others = [each for each in profiles if each is not id_]
+    # In rankstream's own form an id is no title, however much it looks like one.
+    title = fixed[TITLE] if TITLE in fixed else roles.find_title(others, text, id_ if TEXT not in fixed else None)
+    if title is None and TEXT not in fixed and text is not None and text.words < PROSE and text.kind is Kind.SHORT:
         # The longest text of documents without others is a name.
         title, text = text, None
     created, updated = roles.find_times(profiles, now)
     found = {"id": id_, TITLE: title, TEXT: text, "created_at": created, "updated_at": updated}
     found |= {"lang": roles.find_language(profiles), "namespace": roles.find_namespace(profiles), **fixed}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
+    """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
+    id_, text = by_column.get("id"), by_column.get(TEXT)
+    if id_ is None or text is None or id_.presence < 1 or text.presence < 0.5 or set(map(type, text.values)) != {str}:
+        return {}
+    return {"id": "id", TEXT: TEXT, **({TITLE: TITLE} if TITLE in by_column else {})}
 
 
 def _names(

@@ -93,7 +93,6 @@ def find_title(
         each
         for each in fields
         if each is not text
-        and each is not id_
         and each.kind in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER}
         and not each.listed
         and each.texts
