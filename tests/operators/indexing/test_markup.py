@@ -43,7 +43,7 @@ def test_of_a_page_the_main_part_counts() -> None:
 
 def test_markdown_is_read_as_it_is_seen() -> None:
     """Tables, lists and code as of HTML."""
-    source = "# T\n\nSome *text* with\na [link](http://x).\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx  y\n```\n"
+    source = "# T\n\nSome *text* with\na [link](x).\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx  y\n```"
     assert markdown_text(source) == "T\n\nSome text with a link.\n\n- a\n- b\n\na | b\n1 | 2\n\nx  y"
 
 

@@ -14,7 +14,7 @@ from schemas.settings import load
 
 NOW: Final = 1_760_000_000.0
 RANDOM: Final = random.Random(3)
-WORDS: Final = ["lamp", "door", "router", "printer", "cable", "button", "light", "sheet", "water", "garden", "stone", "paper", "glass", "wheel"]
+WORDS: Final = ("lamp", "door", "router", "printer", "cable", "button", "light", "sheet", "water", "garden", "stone")
 
 
 def words(count: int) -> str:
@@ -57,9 +57,7 @@ def test_identifiers_are_found_by_their_shape() -> None:
         for number in range(40)
     ]
     mapping = infer(documents, NOW)
-    assert mapping.search_fields == {"b": 2, "c": 1, "p": 2} | {"title": 2, "text": 1} or "p" in mapping.search_fields
-    assert mapping.search_fields["p"] == 2
-    assert not {"q", "r", "s", "t"} & mapping.search_fields.keys()
+    assert mapping.search_fields == {"title": 2, "text": 1, "p": 2}
     assert {name: mapping.indexes[name] for name in "rst"} == {"r": "keyword", "s": "integer", "t": "float"}
 
 
