@@ -179,7 +179,7 @@ class Corpus:
         searched = namespace if namespace is not None else settings.defaults.namespace
         version = records.version()
         directory = f"own-{version[:_DIGITS]}"
-        return cls(path.name, records.taken, version, directory, settings, searched, records.wrong(), written)
+        return cls(path.name, records.usable, version, directory, settings, searched, records.wrong(), written)
 
     @classmethod
     def load_shipped(cls, config: Path | None) -> Self:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flows.cli.output import out, say, stderr
 from flows.cli.records import STDIN, Records, copy_stdin
-from operators.mapping.configuration import describe, write_yaml
+from operators.mapping.configuration import describe_mapping, write_yaml
 from operators.mapping.inference import ROLES, DocumentMapping, infer
 from operators.mapping.profile import MOST
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -25,7 +25,7 @@ _WIDTH: Final = 11
 
 def infer_records(records: Records, given: Mapping[str, str] | None = None) -> DocumentMapping:
     """The mapping of the first documents; `given` has the columns of roles, "" for none. Raises InputError for none."""
-    sample = [document for _, document in islice(records.taken(), MOST)]
+    sample = [document for _, document in islice(records.usable(), MOST)]
     if not sample:
         raise InputError(DeadLetterClass.INVALID, f"{records.path}: there is no document in it")
     return infer(sample, time.time(), markup=not records.plain, given=given or {})
@@ -35,7 +35,7 @@ def print_mapping(mapping: DocumentMapping, name: str, form: str, console: Conso
     """Say what was chosen, a line for each part."""
     sampled = f"the first {mapping.total}" if mapping.total >= MOST else str(mapping.total)
     say(console, f"{name}: {form}, {sampled} documents")
-    for part, chosen in describe(mapping):
+    for part, chosen in describe_mapping(mapping):
         say(console, f"  {part:{_WIDTH}} {chosen}")
 
 

@@ -97,7 +97,7 @@ class Records:
                 raise InputError(each.kind, f"{self.path}:{number}: {each}") from each
             yield number, each
 
-    def taken(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def usable(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The records that are objects."""
         return ((number, each) for number, each in self.read() if not isinstance(each, InputError))
 

@@ -16,7 +16,7 @@ import structlog
 from operators.access.filters import on_fields
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.markup import read_markup
-from operators.mapping.rows import from_debezium, identify, name_by_texts, read_formats, rename_columns
+from operators.mapping.rows import from_debezium, name_by_content, name_by_texts, read_formats, rename_columns
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse_message
@@ -126,7 +126,7 @@ def read_document(event: dict[str, Any], documents: DocumentSettings) -> dict[st
     """The event with the id, the values and the texts that its fields stand for. Raises InputError."""
     name_by_texts(event)
     if documents.ids == "content":
-        identify(event)
+        name_by_content(event)
     event = read_formats(event, documents.formats)
     return read_markup(read_markup(event, "html", documents.html), "markdown", documents.markdown)
 

@@ -32,7 +32,7 @@ def write_yaml(mapping: DocumentMapping, source: str, form: str, index: str = ".
     return "\n".join(_lines(mapping, source, form, index)) + "\n"
 
 
-def describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
+def describe_mapping(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
     """Each part of the mapping as its name and what was chosen."""
     for role in ROLES:
         if (each := mapping.roles.get(role)) is not None:

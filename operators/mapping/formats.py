@@ -61,7 +61,7 @@ def is_time(form: str) -> bool:
     return form in TIMES or "%" in form
 
 
-def parse(form: str, value: Any) -> Any:
+def read_value(form: str, value: Any) -> Any:
     """The value that the text or number stands for in this format; None if it stands for no value.
 
     Raises ValueError for a value that is not of it.
@@ -134,17 +134,17 @@ def read_seconds(form: str, value: Any) -> float | None:
     """Unix seconds of a time in this format, "" for rankstream's own; None if it is none."""
     try:
         if form:
-            value = parse(form, value)
+            value = read_value(form, value)
         return unix_seconds(value) if value is not None else None
     except (ValueError, OverflowError, TypeError):
         return None
 
 
-def fits(form: str, values: Iterable[Any]) -> bool:
+def all_fit(form: str, values: Iterable[Any]) -> bool:
     """True if every value is of this format, or stands for none."""
     try:
         for value in values:
-            parse(form, value)
+            read_value(form, value)
     except (ValueError, OverflowError, TypeError):
         return False
     return True
@@ -160,16 +160,16 @@ def recognise_time(values: Sequence[Any]) -> str | None:
     if all(_INTEGER.fullmatch(text) or re.fullmatch(r"\d{9,10}\.\d+", text) for text in texts):
         found = _recognise_numbers([float(text) for text in texts])
         return "unix" if found == "" else found or _recognise_pattern(texts)
-    if all(_ISO.fullmatch(text) for text in texts) and fits("iso_utc", texts):
+    if all(_ISO.fullmatch(text) for text in texts) and all_fit("iso_utc", texts):
         return "" if len(texts) == len(values) and all(_has_offset(text) for text in texts) else "iso_utc"
     return _recognise_pattern(texts)
 
 
 def _recognise_pattern(texts: Sequence[str]) -> str | None:
-    found = next((form for form in PATTERNS if fits(form, texts[:20]) and fits(form, texts)), None)
+    found = next((form for form in PATTERNS if all_fit(form, texts[:20]) and all_fit(form, texts)), None)
     if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
         return found
-    if all("," in text[:4] or text[:1].isdigit() for text in texts) and fits("rfc2822", texts):
+    if all("," in text[:4] or text[:1].isdigit() for text in texts) and all_fit("rfc2822", texts):
         return "rfc2822"
     return None
 
@@ -209,4 +209,4 @@ def recognise_number(texts: Sequence[str]) -> str | None:
     """
     if any(re.fullmatch(r"0\d+", text) for text in texts):
         return None
-    return next((form for form in ("integer", "decimal", "decimal_comma", "boolean") if fits(form, texts)), None)
+    return next((form for form in ("integer", "decimal", "decimal_comma", "boolean") if all_fit(form, texts)), None)

@@ -120,7 +120,7 @@ def infer(
     mapping = DocumentMapping(
         profiles,
         len(rows),
-        columns={**{name: each.column for name, each in named.items()}, **_renamed(profiles, named, names)},
+        columns={**{name: each.column for name, each in named.items()}, **_rename_others(profiles, named, names)},
         ids=_form_of_ids(named.get("id")),
         debezium=debezium,
         roles=named,
@@ -132,7 +132,7 @@ def infer(
             for row in rows
         ),
     )
-    return _searched(replace(mapping, **_read(profiles, names, markup=markup), **_languages(named)), names)
+    return _choose_searched(replace(mapping, **_read(profiles, names, markup=markup), **_languages(named)), names)
 
 
 def _is_debezium(row: Mapping[str, Any]) -> bool:
@@ -212,7 +212,7 @@ def _is_valid(name: str, value: Any) -> bool:
     return True
 
 
-def _renamed(
+def _rename_others(
     profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], names: Mapping[tuple[str, ...], str]
 ) -> dict[str, str]:
     roles_of = {each.names for each in named.values()}
@@ -290,11 +290,11 @@ def _text_at(each: FieldProfile | None, row: int) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _searched(mapping: DocumentMapping, names: Mapping[tuple[str, ...], str]) -> DocumentMapping:
+def _choose_searched(mapping: DocumentMapping, names: Mapping[tuple[str, ...], str]) -> DocumentMapping:
     """The mapping with the fields that are searched, read, and filtered."""
     roles_of = {each.names for each in mapping.roles.values()}
     others = [each for each in mapping.profiles if each.names not in roles_of and _can_index(names[each.names])]
-    searched = roles.rank_searched(filter(roles.is_searched, others), _weight)
+    searched = roles.rank_searched(filter(roles.worth_searching, others), _weight)
     weights = {TITLE: 2.0} if TITLE in mapping.roles else {}
     weights |= {TEXT: 1.0} if TEXT in mapping.roles else {}
     if (id_ := mapping.roles.get("id")) is not None and id_.kind is Kind.IDENTIFIER:
@@ -303,7 +303,7 @@ def _searched(mapping: DocumentMapping, names: Mapping[tuple[str, ...], str]) ->
     weights |= {names[each.names]: _weight(each) for each in searched}
     prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
     read = [TITLE, *(names[each.names] for each in sorted(prose, key=lambda each: each.words)[:2]), TEXT]
-    filtered = [each for each in others if roles.is_filtered(each)]
+    filtered = [each for each in others if roles.worth_filtering(each)]
     indexes = {names[each.names]: _index(each) for each in filtered if names[each.names] not in INDEXED}
     used = {*weights, *indexes, *(names[each] for each in roles_of), *INDEXED}
     unused = {

@@ -134,8 +134,8 @@ def _repetition(title: FieldProfile, text: FieldProfile) -> float:
 def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile | None, FieldProfile | None]:
     """The fields with the times of creation and of the last change; `now` in Unix seconds."""
     times = [each for each in fields if each.kind is Kind.TIME and each.presence >= 0.5]
-    created = next((each for each in times if _named(_CREATED, each)), None)
-    updated = next((each for each in times if _named(_UPDATED, each) and each is not created), None)
+    created = next((each for each in times if _is_named(_CREATED, each)), None)
+    updated = next((each for each in times if _is_named(_UPDATED, each) and each is not created), None)
     others = [each for each in times if each is not created and each is not updated and not each.future(now)]
     if created is None:
         created = next((each for each in others if updated is None or each.precedes(updated)), None)
@@ -144,7 +144,7 @@ def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile
     return created, updated
 
 
-def _named(pattern: re.Pattern[str], each: FieldProfile) -> bool:
+def _is_named(pattern: re.Pattern[str], each: FieldProfile) -> bool:
     return pattern.fullmatch(each.names[-1]) is not None
 
 
@@ -171,7 +171,7 @@ def _names_namespaces(each: FieldProfile) -> bool:
     )
 
 
-def is_filtered(each: FieldProfile) -> bool:
+def worth_filtering(each: FieldProfile) -> bool:
     """True for a field whose values are worth an index: numbers, times, and texts that several documents share."""
     if each.distinct < 2:
         return False
@@ -183,7 +183,7 @@ def is_filtered(each: FieldProfile) -> bool:
     return each.distinct <= max(10, 0.7 * values) and max(map(len, each.texts)) <= 256
 
 
-def is_searched(each: FieldProfile) -> bool:
+def worth_searching(each: FieldProfile) -> bool:
     """True for a field whose words people search for: identifiers, prose, and names that tell documents apart."""
     if each.kind in {Kind.IDENTIFIER, Kind.PROSE}:
         return True

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from operators.mapping.formats import parse
+from operators.mapping.formats import read_value
 from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import names_of, value_at
 
@@ -105,7 +105,7 @@ def name_by_texts(event: dict[str, Any]) -> None:
             event[name] = str(event[name])
 
 
-def identify(event: dict[str, Any]) -> None:
+def name_by_content(event: dict[str, Any]) -> None:
     """Give an event without an id a digest of its content as its id."""
     if event.get("id") is None and "op" not in event:
         content = json.dumps(event, sort_keys=True, ensure_ascii=False)
@@ -115,13 +115,13 @@ def identify(event: dict[str, Any]) -> None:
 def read_formats(event: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
     """The event with the values that the texts and numbers of these fields stand for."""
     for field, form in formats.items():
-        event = change_values(event, names_of(field), partial(_parsed, form))
+        event = change_values(event, names_of(field), partial(_try_read, form))
     return event
 
 
-def _parsed(form: str, value: Any) -> Any:
+def _try_read(form: str, value: Any) -> Any:
     try:
-        return parse(form, value)
+        return read_value(form, value)
     except (ValueError, OverflowError, TypeError):
         return value
 

@@ -35,7 +35,7 @@ def test_a_wrong_record_spoils_no_other(tmp_path: Path) -> None:
     path = tmp_path / "export"
     path.write_bytes(b'{"a": 1}\n[2]\n{"a": 3}\n')
     records = Records.of(path)
-    assert [document for _, document in records.taken()] == [{"a": 1}, {"a": 3}]
+    assert [document for _, document in records.usable()] == [{"a": 1}, {"a": 3}]
     assert records.wrong() == ["line 2: a JSON object is expected, not list"]
     with pytest.raises(InputError, match=":2: a JSON object is expected, not list"):
         list(records.objects())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.mapping.formats import parse, recognise_number, recognise_time
+from operators.mapping.formats import read_value, recognise_number, recognise_time
 from schemas.fields import unix_seconds
 
 
@@ -25,7 +25,7 @@ def test_numbers_are_recognised_and_read(texts: list[str], form: str | None, fir
     """A format is one that all texts have; leading zeros would be lost."""
     assert recognise_number(texts) == form
     if form is not None:
-        assert parse(form, texts[0]) == first
+        assert read_value(form, texts[0]) == first
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_times_are_recognised_and_read(values: list[object], form: str, first: s
     """A time without an offset is in UTC; "" is rankstream's own format, which is not read again."""
     assert recognise_time(values) == form
     if form:
-        assert parse(form, values[0]) == first
+        assert read_value(form, values[0]) == first
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_other_numbers_are_no_times(values: list[object]) -> None:
 @pytest.mark.parametrize(("form", "value"), [("iso_utc", "0000-00-00"), ("unix_ms", 0), ("%d.%m.%Y", " ")])
 def test_a_date_for_none_is_no_value(form: str, value: object) -> None:
     """As databases write it."""
-    assert parse(form, value) is None
+    assert read_value(form, value) is None
 
 
 @given(st.floats(-1e9, 1e9).map(lambda number: round(number, 2)))
 def test_a_number_comes_back_from_both_spellings(number: float) -> None:
     """With points or commas, and with groups of three digits."""
     english = f"{number:,.2f}"
-    assert parse("decimal", english) == pytest.approx(number)
-    assert parse("decimal_comma", english.translate({44: ".", 46: ","})) == pytest.approx(number)
+    assert read_value("decimal", english) == pytest.approx(number)
+    assert read_value("decimal_comma", english.translate({44: ".", 46: ","})) == pytest.approx(number)
 
 
 @given(st.datetimes(datetime(2001, 1, 1), datetime(2030, 1, 1)))
@@ -85,4 +85,4 @@ def test_a_time_comes_back_from_each_unit(moment: datetime) -> None:
     seconds = int(moment.replace(tzinfo=UTC).timestamp())
     assert recognise_time([seconds]) == ""
     for form, factor in (("unix_ms", 1000), ("unix_us", 1_000_000)):
-        assert unix_seconds(parse(form, seconds * factor)) == seconds
+        assert unix_seconds(read_value(form, seconds * factor)) == seconds
