@@ -9,7 +9,8 @@ from operators.mapping.inference import ROLES, DocumentMapping
 from operators.mapping.profile import FieldProfile
 
 _PLAIN: Final = re.compile(r"[A-Za-z][\w.-]*(?: [\w.-]+)*")
-_WORDS: Final = frozenset({"true", "false", "null"})
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+"""Words that a reader of YAML, if it is not rankstream's, takes for something else than texts."""
 _WIDTH: Final = 110
 _LISTED: Final = 6
 """Values or fields that a line names."""
@@ -163,13 +164,13 @@ def _remarks(mapping: DocumentMapping) -> Iterator[str]:
     if "text" not in mapping.roles:
         remarks.append("No field was taken for a long text: titles and the other searched fields are all there is.")
     if mapping.duplicates:
-        remarks.append(f"{mapping.duplicates} documents of the sample have the id of another one: the newest stays.")
+        remarks.append(f"Documents of the sample with the id of another one: {mapping.duplicates}. The newest stays.")
     if mapping.empty:
-        remarks.append(f"{mapping.empty} documents of the sample have neither title nor text: they are refused.")
+        remarks.append(f"Documents of the sample with neither title nor text: {mapping.empty}. They are refused.")
     if mapping.large:
         remarks.append(
-            f"{mapping.large} documents of the sample are larger than limits.max_document_bytes, and are refused:"
-            " raise it, and max.message.bytes of the topic."
+            f"Documents of the sample larger than limits.max_document_bytes: {mapping.large}. They are refused: raise"
+            " it, and max.message.bytes of the topic."
         )
     for each in remarks:
         yield ""

@@ -138,7 +138,9 @@ def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile
     updated = next((each for each in times if _is_named(_UPDATED, each) and each is not created), None)
     others = [each for each in times if each is not created and each is not updated and not each.future(now)]
     if created is None:
-        created = next((each for each in others if updated is None or each.precedes(updated)), None)
+        # Of several times the one that is before most others.
+        before = [each for each in others if updated is None or each.precedes(updated)]
+        created = max(before, key=lambda each: sum(map(each.precedes, before)), default=None)
     if updated is None and created is not None:
         updated = next((each for each in others if each is not created and created.precedes(each)), None)
     return created, updated

@@ -150,4 +150,4 @@ def test_the_configuration_is_read_back_as_it_was_meant() -> None:
     assert read["documents"] == said["documents"]
     assert {name: read["qdrant"][name] for name in said["qdrant"]} == said["qdrant"]
     assert load(None, read).documents.formats["Preis_EUR"] == "decimal_comma"
-    assert "1 documents of the sample have neither title nor text" in written
+    assert "with neither title nor text: 1." in written
