@@ -10,7 +10,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 from rich.console import Console
 
-from flows.cli.output import out, say, stderr
+from flows.cli.output import file_or_folder, out, say, stderr
 from flows.cli.records import STDIN, Records, copy_stdin
 from operators.mapping.configuration import describe_mapping, write_yaml
 from operators.mapping.inference import ROLES, DocumentMapping, infer
@@ -66,8 +66,7 @@ def init(
     documents: Annotated[
         Path,
         typer.Argument(
-            exists=True,
-            allow_dash=True,
+            callback=file_or_folder,
             help="File of documents (JSON Lines, a JSON array, or CSV), a folder of Markdown or HTML files, or - for"
             " standard input.",
         ),

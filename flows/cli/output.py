@@ -44,12 +44,19 @@ def input_file(text: str, *names: str, once: bool = False, folder: bool = False)
 
     `folder`: it may be a folder, and - for standard input.
     """
-    check = None if once else _regular_file
-    return typer.Option(*names, exists=True, dir_okay=folder, allow_dash=folder, callback=check, help=text)
+    check = file_or_folder if folder else None if once else _regular_file
+    return typer.Option(*names, exists=not folder, dir_okay=folder, callback=check, help=text)
+
+
+def file_or_folder(path: Path | None) -> Path | None:
+    """The path, if it is a file, a folder, or - for standard input. Raises typer.BadParameter."""
+    if path is not None and str(path) != "-" and not path.exists():
+        raise typer.BadParameter(f"File '{path}' does not exist.")
+    return path if path is None or path.is_dir() else _regular_file(path)
 
 
 def _regular_file(path: Path | None) -> Path | None:
-    if path is not None and path.exists() and not (path.is_file() or path.is_dir()):
+    if path is not None and path.exists() and not path.is_file():
         raise typer.BadParameter(f"{path} is read more than once: a regular file is expected, and no pipe")
     return path
 

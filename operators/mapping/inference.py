@@ -307,7 +307,7 @@ def _choose_searched(mapping: DocumentMapping, names: Mapping[tuple[str, ...], s
     indexes = {names[each.names]: _index(each) for each in filtered if names[each.names] not in INDEXED}
     used = {*weights, *indexes, *(names[each] for each in roles_of), *INDEXED}
     unused = {
-        each.column: each.kind.value
+        each.column: each.kind.value if each.distinct > 1 else "always the same"
         for each in mapping.profiles
         if names[each.names] not in used and each.names not in roles_of
     }
