@@ -83,6 +83,6 @@ def test_a_number_comes_back_from_both_spellings(number: float) -> None:
 def test_a_time_comes_back_from_each_unit(moment: datetime) -> None:
     """Seconds, milliseconds and microseconds are told apart by their size."""
     seconds = int(moment.replace(tzinfo=UTC).timestamp())
-    assert recognise_time([seconds]) == ""
+    assert recognise_time([seconds, seconds + 86_400]) == ""
     for form, factor in (("unix_ms", 1000), ("unix_us", 1_000_000)):
         assert unix_seconds(read_value(form, seconds * factor)) == seconds

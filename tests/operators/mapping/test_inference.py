@@ -123,7 +123,7 @@ def test_without_an_id_the_content_names_a_document() -> None:
     [("Das ist ein Haus und wir sind nicht da.", "german"), ("Le chat est dans la maison avec vous.", "french")],
 )
 def test_the_language_of_texts_is_that_of_all(text: str, language: str) -> None:
-    """Where no field names it."""
+    """If no field names it."""
     documents = [{"i": number, "c": f"{text} {text} {number}"} for number in range(10)]
     assert infer(documents, NOW).language == language
 
