@@ -49,9 +49,7 @@ def input_file(text: str, *names: str, once: bool = False, folder: bool = False)
 
 
 def file_or_folder(path: Path | None) -> Path | None:
-    """The path, if it is a file, a folder, or - for standard input. Raises typer.BadParameter."""
-    if path is not None and str(path) != "-" and not path.exists():
-        raise typer.BadParameter(f"File '{path}' does not exist.")
+    """The path of a file or a folder, or - for standard input. Raises typer.BadParameter for a pipe."""
     return path if path is None or path.is_dir() else _regular_file(path)
 
 
