@@ -145,7 +145,7 @@ class Passage(_Strict):
 class Neighbour(_Strict):
     """A document near a result, in the order of qdrant.context."""
 
-    id: str
+    id: str | int
     text: str | None
 
 
@@ -159,7 +159,8 @@ class Neighbours(_Strict):
 class Member(_Strict):
     """One document of a group, or the best one, which stands for it."""
 
-    id: str
+    id: str | int
+    """A whole number only with `documents.ids: integer`."""
     score: Score
     relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,

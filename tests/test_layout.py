@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 LEVELS = (
     ("schemas",),
-    ("operators.runtime", "operators.text"),
+    ("operators.runtime", "operators.text", "operators.mapping"),
     ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
     ("operators.wire",),
     ("operators.query",),
@@ -33,6 +33,7 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
 PURE = (
     "operators.text",
+    "operators.mapping",
     "operators.wire",
     "operators.query",
     "operators.access",

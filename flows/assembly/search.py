@@ -120,7 +120,8 @@ class Parts:
         self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
-        publisher = Publisher(member.way_out, models[0], self.decoder.normalise.cursors, models[1])
+        cursors, numbers_ids = self.decoder.normalise.cursors, settings.documents.ids == "integer"
+        publisher = Publisher(member.way_out, models[0], cursors, models[1], numbers_ids)
         self.finaliser = Finaliser(publisher, self.answers)
 
 

@@ -23,6 +23,7 @@ from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, ProducerRecord, RecordRefused
+from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
@@ -114,7 +115,12 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def ingest(
-    client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: OnProgress, timeout: float
+    client: KafkaClient,
+    topics: Topics,
+    documents: Iterable[Numbered],
+    progress: OnProgress,
+    timeout: float,
+    id_column: str = "id",
 ) -> Ingested:
     """Produce the documents, keyed by id, and return their outcome once the client's group has committed all.
 
@@ -123,7 +129,7 @@ def ingest(
     """
     own = uuid.uuid4().hex
     with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
-        sent = _send(client, topics.documents, documents, own, progress, timeout)
+        sent = _send(client, topics.documents, documents, own, progress, timeout, id_column)
         time.sleep(_SETTLES)
         rejected = [
             RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
@@ -138,7 +144,13 @@ def ingest(
 
 
 def _send(
-    client: KafkaClient, topic: str, documents: Iterable[Numbered], own: str, progress: OnProgress, timeout: float
+    client: KafkaClient,
+    topic: str,
+    documents: Iterable[Numbered],
+    own: str,
+    progress: OnProgress,
+    timeout: float,
+    id_column: str,
 ) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,
@@ -157,7 +169,7 @@ def _send(
                 number, document = following
                 value = orjson.dumps(document)
                 headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(ProducerRecord(topic, _key(document), value, headers))
+                records.append(ProducerRecord(topic, _key(document, id_column), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 following = next(rest, None)
@@ -183,14 +195,15 @@ def _send(
             time.sleep(_POLL)
 
 
-def _key(document: Mapping[str, Any]) -> bytes:
+def _key(document: Mapping[str, Any], id_column: str) -> bytes:
     """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
-    return str(document.get("id", "")).encode()
+    return (id_of(document, id_column) or "").encode()
 
 
 DocumentReader = Callable[[], Iterable[Mapping[str, Any]]]
+NumberedReader = Callable[[], Iterable[Numbered]]
 
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
@@ -203,7 +216,13 @@ _QUIET: Final = 10.0
 
 
 def ingest_with_bar(
-    settings: KafkaSettings, name: str, documents: Iterable[Numbered], total: int, console: Console, timeout: float
+    settings: KafkaSettings,
+    name: str,
+    documents: Iterable[Numbered],
+    total: int,
+    console: Console,
+    timeout: float,
+    id_column: str = "id",
 ) -> Ingested:
     """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
@@ -219,20 +238,22 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings), settings.topics, documents, report, timeout)
+        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, id_column)
 
 
-def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
-    """Produce a JSON Lines file, and wait until the indexing flow, whose settings are given, has dealt with all of it.
+def index_file(
+    settings: KafkaSettings, name: str, documents: NumberedReader, console: Console, id_column: str = "id"
+) -> Ingested:
+    """Produce the documents of a file, and wait until the indexing flow, whose settings are given, has dealt with all.
 
-    Raises InputError naming the line that isn't an object, and DeliveryError.
+    Raises InputError naming the record that isn't an object, and DeliveryError.
     """
     try:
-        total = sum(1 for _ in numbered_jsonl(path))
+        total = sum(1 for _ in documents())
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
     reach(settings)
-    return ingest_with_bar(settings, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+    return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, id_column)
 
 
 def index_once(
@@ -242,14 +263,34 @@ def index_once(
 
     Raises InputError if a document is rejected: figures about the others alone would mislead.
     """
-    digest = hashlib.sha256(orjson.dumps([running.settings.index_hash(), version])).hexdigest()
+    index_taken(running, name, lambda: enumerate(corpus(), 1), version, directory, console, complete=True)
+
+
+def index_taken(
+    running: Embedded,
+    name: str,
+    documents: NumberedReader,
+    version: str,
+    directory: Path,
+    console: Console,
+    *,
+    complete: bool = False,
+) -> Ingested | None:
+    """The same for numbered documents, of which some may be rejected; None if they are indexed already.
+
+    Raises InputError if one is rejected of documents that must be `complete`.
+    """
+    settings = running.settings
+    digest = hashlib.sha256(orjson.dumps([settings.index_hash(), version])).hexdigest()
     mark = directory / "indexed"
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
-        return
-    total, kafka = sum(1 for _ in corpus()), running.settings.kafka.indexing
+        return None
+    total, id_column = sum(1 for _ in documents()), settings.documents.columns.get("id", "id")
     with running.indexing():
-        ingested = ingest_with_bar(kafka, name, enumerate(corpus(), 1), total, console, _EMBEDDED_TIMEOUT)
-    if ingested.rejected:
+        ingested = ingest_with_bar(
+            settings.kafka.indexing, name, documents(), total, console, _EMBEDDED_TIMEOUT, id_column
+        )
+    if ingested.rejected and complete:
         first, *others = ingested.rejected
         for each in others[: SHOWN - 1]:
             say(console, str(each))
@@ -258,3 +299,4 @@ def index_once(
     if not console.is_terminal:
         say(console, f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest, encoding="ascii")
+    return ingested

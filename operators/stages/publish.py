@@ -20,7 +20,7 @@ from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolS
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
-from operators.query.result import debug, page, pool, records_of, result, reuse_pool
+from operators.query.result import debug, number_ids, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
@@ -40,6 +40,7 @@ class Publisher:
     embedder: str | None
     cursors: CursorCodec
     sparse_encoder: str | None = None
+    numbers_ids: bool = False
     off_scale: set[str] = field(default_factory=set)
     """Recipes whose documents' importance was outside its scale."""
 
@@ -93,6 +94,8 @@ class Publisher:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.event["retrieval_stage"] is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
+        if self.numbers_ids:
+            own["results"] = number_ids(event["results"])
         return own
 
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
-from schemas.fields import Index, Point
+from schemas.errors import unknown
+from schemas.fields import Index, Newer, Point
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url, is_pattern, matches
 
@@ -374,13 +375,51 @@ class DeliverySettings(Section):
     """Seconds without progress of the worker or a delivery that end the process (exit 1)."""
 
 
+class MarkupSettings(Section):
+    """Fields that are written in a markup language, by the names that they have in the index."""
+
+    fields: list[str] = Field(default=[])
+    """Fields whose text is taken out of the markup: it is what is searched, shown and highlighted. Default: none."""
+    keep_original: bool = Field(
+        default=False,
+        description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
+    )
+
+
+def _known_format(name: str) -> str:
+    if "%" in name or name in FORMATS:
+        return name
+    raise ValueError(unknown(name, FORMATS, "format"))
+
+
+FORMATS: Final = (
+    *("integer", "decimal", "decimal_comma", "boolean"),
+    *("iso_utc", "rfc2822", "unix", "unix_ms", "unix_us"),
+)
+"""Forms of numbers and booleans in text, and of times. A time's may also be a pattern, such as %d.%m.%Y."""
+
+Format = Annotated[str, AfterValidator(_known_format)]
+
+
 class DocumentSettings(Section):
     """The form in which documents come."""
 
     envelope: Point[Literal["none", "debezium"]] = "none"
-    """debezium: rows that Debezium's event flattening wrote; none: document events."""
+    """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
-    """Field of a document -> name that it has in the messages, such as a row's column."""
+    """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
+    object."""
+    ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
+        default="text",
+        description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
+        " id gets a digest of its content as its id. Default: text.",
+    )
+    formats: Newer[Point[dict[str, Format]]] = Field(default={})
+    """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
+    numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
+    pattern such as "%d.%m.%Y %H:%M". Default: none. `rankstream init` finds them."""
+    html: Newer[Point[MarkupSettings]] = MarkupSettings()
+    markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
     """Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`."""
 
