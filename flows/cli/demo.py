@@ -27,13 +27,12 @@ from rich.tree import Tree
 
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
-from flows.cli.ingestion import NumberedReader, index_taken
-from flows.cli.init import infer_records, print_mapping, print_skipped
+from flows.cli.ingestion import NumberedReader, index_once
+from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
 from flows.cli.records import STDIN, Records, copy_stdin
 from flows.process.embedded import embedded_settings, start_with_settings
-from operators.mapping.configuration import write_yaml
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, KafkaSettings, Settings, load
 from schemas.texts import printable
@@ -271,7 +270,9 @@ def demo(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     statuses = set()
     with start_with_settings(corpus.settings, directory, provider) as running:
-        ingested = index_taken(running, corpus.name, corpus.documents, corpus.version, directory, console)
+        ingested = index_once(
+            running, corpus.name, corpus.documents, corpus.version, directory, console, complete=False
+        )
         if ingested is not None:
             lost = [*corpus.wrong, *map(str, ingested.rejected)]
             print_skipped(lost, ingested.sent + len(corpus.wrong), console)

@@ -120,16 +120,16 @@ def ingest(
     documents: Iterable[Numbered],
     progress: OnProgress,
     timeout: float,
-    id_column: str = "id",
+    key: str = "id",
 ) -> Ingested:
-    """Produce the documents, keyed by id, and return their outcome once the client's group has committed all.
+    """Produce the documents, keyed by the id in the column `key`, and return their outcome once all are committed.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
     """
     own = uuid.uuid4().hex
     with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
-        sent = _send(client, topics.documents, documents, own, progress, timeout, id_column)
+        sent = _send(client, topics.documents, documents, own, progress, timeout, key)
         time.sleep(_SETTLES)
         rejected = [
             RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
@@ -150,7 +150,7 @@ def _send(
     own: str,
     progress: OnProgress,
     timeout: float,
-    id_column: str,
+    key: str = "id",
 ) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,
@@ -169,7 +169,7 @@ def _send(
                 number, document = following
                 value = orjson.dumps(document)
                 headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(ProducerRecord(topic, _key(document, id_column), value, headers))
+                records.append(ProducerRecord(topic, _key(document, key), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 following = next(rest, None)
@@ -195,14 +195,13 @@ def _send(
             time.sleep(_POLL)
 
 
-def _key(document: Mapping[str, Any], id_column: str) -> bytes:
+def _key(document: Mapping[str, Any], column: str) -> bytes:
     """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
-    return (id_of(document, id_column) or "").encode()
+    return (id_of(document, column) or "").encode()
 
 
-DocumentReader = Callable[[], Iterable[Mapping[str, Any]]]
 NumberedReader = Callable[[], Iterable[Numbered]]
 
 SHOWN: Final = 10
@@ -222,7 +221,7 @@ def ingest_with_bar(
     total: int,
     console: Console,
     timeout: float,
-    id_column: str = "id",
+    key: str = "id",
 ) -> Ingested:
     """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
@@ -238,12 +237,10 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, id_column)
+        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
 
 
-def index_file(
-    settings: KafkaSettings, name: str, documents: NumberedReader, console: Console, id_column: str = "id"
-) -> Ingested:
+def index_file(settings: KafkaSettings, name: str, documents: NumberedReader, console: Console, key: str) -> Ingested:
     """Produce the documents of a file, and wait until the indexing flow, whose settings are given, has dealt with all.
 
     Raises InputError naming the record that isn't an object, and DeliveryError.
@@ -253,20 +250,10 @@ def index_file(
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
     reach(settings)
-    return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, id_column)
+    return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, key)
 
 
 def index_once(
-    running: Embedded, name: str, corpus: DocumentReader, version: str, directory: Path, console: Console
-) -> None:
-    """Index `corpus` into the embedded engine, unless `directory` has this `version` under the same configuration.
-
-    Raises InputError if a document is rejected: figures about the others alone would mislead.
-    """
-    index_taken(running, name, lambda: enumerate(corpus(), 1), version, directory, console, complete=True)
-
-
-def index_taken(
     running: Embedded,
     name: str,
     documents: NumberedReader,
@@ -274,22 +261,21 @@ def index_taken(
     directory: Path,
     console: Console,
     *,
-    complete: bool = False,
+    complete: bool = True,
 ) -> Ingested | None:
-    """The same for numbered documents, of which some may be rejected; None if they are indexed already.
+    """Index documents into the embedded engine; None if `directory` has this `version` under the same configuration.
 
-    Raises InputError if one is rejected of documents that must be `complete`.
+    Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone would
+    mislead.
     """
     settings = running.settings
     digest = hashlib.sha256(orjson.dumps([settings.index_hash(), version])).hexdigest()
     mark = directory / "indexed"
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
         return None
-    total, id_column = sum(1 for _ in documents()), settings.documents.columns.get("id", "id")
+    total, kafka, key = sum(1 for _ in documents()), settings.kafka.indexing, settings.documents.id_column
     with running.indexing():
-        ingested = ingest_with_bar(
-            settings.kafka.indexing, name, documents(), total, console, _EMBEDDED_TIMEOUT, id_column
-        )
+        ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
     if ingested.rejected and complete:
         first, *others = ingested.rejected
         for each in others[: SHOWN - 1]:

@@ -34,9 +34,8 @@ Record = tuple[int, dict[str, Any] | InputError]
 """A number, of a line or from 1, and the object or the reason why there is none."""
 
 _BEGINNING: Final = 65_536
-_SEPARATORS: Final = (",", ";", "\t", "|")
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAME: Final = 0.9
-_LONGEST_CELL: Final = 16_000_000
 _MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
 _HTML: Final = frozenset({".html", ".htm", ".xhtml"})
 _TEXT: Final = frozenset({".txt", ".rst", ".adoc", ".text"})
@@ -57,14 +56,14 @@ class Records:
         """The documents at a path. Raises InputError for a file of another form, OSError if it cannot be read."""
         if path.is_dir():
             return cls(path, "a folder")
-        begin = _decode(_head(path)).lstrip("\ufeff \t\r\n")
+        with path.open("rb") as stream:
+            begin = _decode(stream.read(_BEGINNING)).lstrip("\ufeff \t\r\n")
         if begin.startswith(("{", "[")):
             return cls(path, "JSON Lines" if begin[0] == "{" and _is_lines(path) else "JSON")
         if not begin:
             raise InputError(DeadLetterClass.INVALID, f"{path}: there is no document in it")
         if (separator := _separator(begin)) is not None:
-            named = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}[separator]
-            return cls(path, f"CSV with {named}", separator)
+            return cls(path, f"CSV with {_SEPARATORS[separator]}", separator)
         raise InputError(
             DeadLetterClass.INVALID,
             f"{path}: JSON Lines, a JSON array, CSV with a header, or a folder of Markdown or HTML is expected",
@@ -125,26 +124,19 @@ class Records:
                 yield number, InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {kind}")
 
     def _read_csv(self, separator: str) -> Iterator[Record]:
-        csv.field_size_limit(_LONGEST_CELL)
-        with io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline="") as stream:
-            rows = csv.reader(stream, delimiter=separator)
-            names = _header(next(rows))
-            while True:
-                number = rows.line_num + 1
-                try:
-                    cells = next(rows, None)
-                except csv.Error as error:
-                    yield number, InputError(DeadLetterClass.INVALID, f"not CSV: {error}")
-                    continue
-                if cells is None:
-                    return
-                if not any(map(str.strip, cells)):
-                    continue
-                if len(cells) > len(names):
-                    problem = f"{len(cells)} columns, and the header has {len(names)}"
-                    yield number, InputError(DeadLetterClass.INVALID, problem)
-                    continue
-                yield number, {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}
+        csv.field_size_limit(sys.maxsize)
+        rows = csv.reader(
+            io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline=""), delimiter=separator
+        )
+        names = _header(next(rows))
+        number = rows.line_num + 1
+        for cells in rows:
+            if any(map(str.strip, cells[len(names) :])):
+                problem = f"{len(cells)} columns, and the header has {len(names)}"
+                yield number, InputError(DeadLetterClass.INVALID, problem)
+            elif found := {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}:
+                yield number, found
+            number = rows.line_num + 1
 
 
 def copy_stdin(directory: Path) -> Path:
@@ -154,11 +146,6 @@ def copy_stdin(directory: Path) -> Path:
     with path.open("wb") as stream:
         shutil.copyfileobj(sys.stdin.buffer, stream)
     return path
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(_BEGINNING)
 
 
 def _decode(content: bytes) -> str:

@@ -92,10 +92,10 @@ def index(
     logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
-    records, id_column = Records.of(source), settings.documents.columns.get("id", "id")
+    records = Records.of(source)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
-    ingested = index_file(kafka, source.name, records.objects, stderr, id_column)
+    ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 

@@ -31,19 +31,20 @@ _OUT: Final = (
     " [style*='visibility: hidden' i]"
 )
 _AROUND: Final = "nav, header, footer, aside"
-_PARAGRAPHS: Final = frozenset(
-    {
-        *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre", "blockquote", "figure"),
-        *("section", "article", "hr"),
-    }
-)
-_LINES: Final = frozenset(
-    {
-        *("div", "li", "dt", "dd", "tr", "caption", "figcaption", "address", "main", "body", "details"),
-        *("summary", "fieldset"),
-    }
-)
-_CELLS: Final = frozenset({"td", "th"})
+_LINE, _PARAGRAPH, _ROW, _CELL, _MARK = "\x01\x02\x03\x04\x05"
+"""Characters of what separates words, until these are put together."""
+
+_SEPARATORS: Final = {
+    **dict.fromkeys(("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre"), _PARAGRAPH),
+    **dict.fromkeys(("blockquote", "figure", "section", "article", "hr"), _PARAGRAPH),
+    **dict.fromkeys(("div", "li", "dt", "dd", "caption", "figcaption", "address", "main", "body", "details"), _LINE),
+    **dict.fromkeys(("summary", "fieldset", "br"), _LINE),
+    "tr": _ROW,
+}
+_SEPARATED: Final = re.compile(f"[ {_LINE}{_PARAGRAPH}{_ROW}{_CELL}{_MARK}]+")
+_CONTROL: Final = re.compile("[\x00-\x08]")
+_AS_IS: Final = str.maketrans(" \t\n", "\x06\x07\x08")
+_AT_LAST: Final = str.maketrans("\x06\x07\x08", " \t\n")
 _PAGE: Final = re.compile(r"\s*(?:<!doctype|<html|<\?xml|<body)", re.IGNORECASE)
 _ELEMENT: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED: Final = frozenset(
@@ -54,57 +55,6 @@ _UNCLOSED: Final = frozenset(
 )
 _DEEPEST: Final = 1000
 _SPACE: Final = re.compile(r"[ \t\n\r\f\v\u00a0]+")
-
-
-class _Text:
-    """Text that is put together of words and breaks."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._breaks = 0
-        self._space = False
-        self._marked = False
-
-    @property
-    def begins_line(self) -> bool:
-        """True if the next words are the first of their line."""
-        return self._breaks > 0 or not self._pieces
-
-    def end_lines(self, count: int) -> None:
-        """Have at least so many line ends before the next words, unless the line has a mark alone."""
-        if count and not self._marked:
-            self._breaks, self._space = max(self._breaks, count), False
-
-    def mark(self, mark: str) -> None:
-        """Begin a line with a mark, behind which the next words stand."""
-        if not self._marked:
-            self._write(mark)
-            self._marked = True
-
-    def add(self, words: str, *, as_is: bool = False) -> None:
-        """Add words; `as_is`: with their white space."""
-        if as_is:
-            self._write(words)
-            return
-        folded = _SPACE.sub(" ", words)
-        if not (stripped := folded.strip(" ")):
-            self._space = self._space or bool(folded)
-            return
-        if (self._space or folded[0] == " ") and not self._breaks and self._pieces:
-            self._pieces.append(" ")
-        self._write(stripped)
-        self._space = folded[-1] == " "
-
-    def _write(self, words: str) -> None:
-        if self._pieces:
-            self._pieces.append("\n" * self._breaks)
-        self._breaks, self._space, self._marked = 0, False, False
-        self._pieces.append(words)
-
-    def finish(self) -> str:
-        """The text, without white space at the ends of its lines, and with one empty line at a time."""
-        lines = "\n".join(line.rstrip() for line in "".join(self._pieces).split("\n"))
-        return re.sub("\n{3,}", "\n\n", lines).strip("\n")
 
 
 def html_text(source: str) -> str:
@@ -147,48 +97,37 @@ def html_title(source: str) -> str | None:
 
 
 def _read(root: LexborNode) -> str:
-    """The text below a node. It keeps its own way: pages may be nested deeper than Python calls."""
-    text, preformatted = _Text(), 0
-    node: LexborNode | None = root
-    while node is not None:
-        if node.is_text_node:
-            text.add(node.text_content or "", as_is=preformatted > 0)
+    """The text below a node, by a stack of its own: pages may be nested deeper than Python calls."""
+    pieces: list[str] = []
+    stack: list[tuple[LexborNode | str, bool]] = [(root, False)]
+    while stack:
+        node, preformatted = stack.pop()
+        if isinstance(node, str):
+            pieces.append(node)
+        elif node.is_text_node:
+            words = _CONTROL.sub("", node.text_content or "")
+            pieces.append(words.translate(_AS_IS) if preformatted else _SPACE.sub(" ", words))
         else:
-            _begin(node, text)
-            preformatted += node.tag == "pre"
-            if node.child is not None:
-                node = node.child
-                continue
-        while node is not None:
-            if not node.is_text_node:
-                preformatted -= node.tag == "pre"
-                text.end_lines(_breaks(node))
-            # Two nodes are compared by their HTML.
-            if node.mem_id == root.mem_id:
-                return text.finish()
-            if node.next is not None:
-                node = node.next
-                break
-            node = node.parent
-    return text.finish()
+            tag, separator = node.tag, _SEPARATORS.get(node.tag or "", "")
+            if separator == _PARAGRAPH and node.parent is not None and node.parent.tag == "li":
+                separator = _LINE
+            begin = _MARK if tag == "li" else _CELL if tag in {"td", "th"} else ""
+            pieces.append(f"{separator}{begin}{(node.attributes.get('alt') or '') if tag == 'img' else ''}")
+            stack.append((separator, preformatted))
+            preformatted = preformatted or tag == "pre"
+            stack += [(each, preformatted) for each in reversed(list(node.iter(include_text=True)))]
+    text = _SEPARATED.sub(_separate, "".join(pieces)).strip(" \n").translate(_AT_LAST)
+    lines = "\n".join(line.rstrip() for line in text.split("\n"))
+    return re.sub("\n{3,}", "\n\n", lines).strip("\n")
 
 
-def _breaks(node: LexborNode) -> int:
-    if node.tag in _PARAGRAPHS:
-        return 1 if node.parent is not None and node.parent.tag == "li" else 2
-    return int(node.tag in _LINES)
-
-
-def _begin(node: LexborNode, text: _Text) -> None:
-    text.end_lines(_breaks(node))
-    if node.tag == "br":
-        text.end_lines(1)
-    elif node.tag == "li":
-        text.mark("- ")
-    elif node.tag in _CELLS and not text.begins_line:
-        text.add(" | ")
-    elif node.tag == "img" and (alt := node.attributes.get("alt")):
-        text.add(alt)
+def _separate(found: re.Match[str]) -> str:
+    """The line ends, mark or bar between two words; what stands behind a mark ends no line."""
+    before, mark, _ = found[0].partition(_MARK)
+    if _CELL in before and _ROW not in before:
+        return " | "
+    ends = "\n\n" if _PARAGRAPH in before else "\n" if _LINE in before or _ROW in before else ""
+    return f"{ends}- " if mark else ends or " "
 
 
 @cache

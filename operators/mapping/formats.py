@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("false", "no", "n", "nein", "non", "off", "f"), False),
 }
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d(?::?\d\d)?))?)?")
+_SECONDS: Final = re.compile(r"\d{9,10}\.\d+")
 _NO_DATE: Final = re.compile(r"0000-00-00.*")
 
 _UNITS: Final = {"unix": 1.0, "unix_ms": 1e-3, "unix_us": 1e-6}
@@ -53,37 +55,27 @@ _CLOCKS: Final = ("", " %H:%M:%S", " %H:%M", ", %H:%M", ", %H:%M:%S", " %I:%M %p
 PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES))
 """Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
 
-TIMES: Final = frozenset({"iso_utc", "rfc2822", *_UNITS})
-
-
-def is_time(form: str) -> bool:
-    """True for a format of times."""
-    return form in TIMES or "%" in form
+UNREADABLE: Final = (AttributeError, OverflowError, TypeError, ValueError)
+"""Errors of a value that is not of a format."""
 
 
 def read_value(form: str, value: Any) -> Any:
     """The value that the text or number stands for in this format; None if it stands for no value.
 
-    Raises ValueError for a value that is not of it.
+    Raises one of UNREADABLE for a value that is not of it.
     """
     if isinstance(value, str):
         value = value.strip()
-        if not value or (is_time(form) and _NO_DATE.fullmatch(value)):
+        if not value or (form not in _READERS and _NO_DATE.fullmatch(value)):
             return None
     if form in _READERS:
         return _READERS[form](value)
-    if form in _UNITS and value in (0, "0"):
-        return None
-    if is_time(form):
-        return rfc3339(_seconds(form, value))
-    raise ValueError(f"no such format: {form}")
+    return None if form in _UNITS and value in (0, "0") else rfc3339(_seconds(form, value))
 
 
 def _read_integer(value: Any) -> int:
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+    if type(value) is int or _INTEGER.fullmatch(value):
         return int(value)
-    if type(value) is int:
-        return value
     raise ValueError("not a whole number")
 
 
@@ -91,7 +83,7 @@ def _reader(pattern: re.Pattern[str], point: str) -> Callable[[Any], float]:
     def read(value: Any) -> float:
         if type(value) in (int, float):
             return float(value)
-        if isinstance(value, str) and (found := pattern.fullmatch(value)):
+        if found := pattern.fullmatch(value):
             whole, _, rest = found[1].partition(point)
             return float(f"{re.sub('[^0-9+-]', '', whole) or '0'}.{rest or '0'}")
         raise ValueError("not a number")
@@ -100,10 +92,9 @@ def _reader(pattern: re.Pattern[str], point: str) -> Callable[[Any], float]:
 
 
 def _read_boolean(value: Any) -> bool:
-    if isinstance(value, bool):
+    if value is True or value is False:
         return value
-    found = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
-    if found is None:
+    if (found := _BOOLEANS.get(value.lower())) is None:
         raise ValueError("neither true nor false")
     return found
 
@@ -118,10 +109,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 def _seconds(form: str, value: Any) -> float:
     if form in _UNITS:
-        number = float(value) if isinstance(value, str) else value
-        return unix_seconds(number * _UNITS[form] if not isinstance(number, bool) else number)
-    if not isinstance(value, str):
-        raise ValueError("a time as text is expected")
+        return unix_seconds(value if isinstance(value, bool) else float(value) * _UNITS[form])
     if form == "iso_utc":
         if not _ISO.fullmatch(value):
             raise ValueError("not a time of ISO 8601")
@@ -133,53 +121,44 @@ def _seconds(form: str, value: Any) -> float:
 def read_seconds(form: str, value: Any) -> float | None:
     """Unix seconds of a time in this format, "" for rankstream's own; None if it is none."""
     try:
-        if form:
-            value = read_value(form, value)
-        return unix_seconds(value) if value is not None else None
-    except (ValueError, OverflowError, TypeError):
+        found = read_value(form, value) if form else value
+        return unix_seconds(found) if found is not None else None
+    except UNREADABLE:
         return None
 
 
-def all_fit(form: str, values: Iterable[Any]) -> bool:
-    """True if every value is of this format, or stands for none."""
+def _fit(read: Callable[[Any], object], values: Iterable[Any]) -> bool:
+    """True if every value can be read."""
     try:
         for value in values:
-            read_value(form, value)
-    except (ValueError, OverflowError, TypeError):
+            read(value)
+    except UNREADABLE:
         return False
     return True
 
 
 def recognise_time(values: Sequence[Any]) -> str | None:
     """The format of these times; "" where they are as rankstream has them, None where they are no times."""
-    texts = [value for value in values if isinstance(value, str) and not _NO_DATE.fullmatch(value)]
+    given = [value for value in values if not (isinstance(value, str) and _NO_DATE.fullmatch(value))]
+    texts = [value for value in given if isinstance(value, str)]
     if not texts:
         return _recognise_numbers(values)
-    if len(texts) < len([value for value in values if not (isinstance(value, str) and _NO_DATE.fullmatch(value))]):
+    if len(texts) < len(given):
         return None
-    if all(_INTEGER.fullmatch(text) or re.fullmatch(r"\d{9,10}\.\d+", text) for text in texts):
+    if all(_INTEGER.fullmatch(text) or _SECONDS.fullmatch(text) for text in texts):
         found = _recognise_numbers([float(text) for text in texts])
         return "unix" if found == "" else found or _recognise_pattern(texts)
-    if all(_ISO.fullmatch(text) for text in texts) and all_fit("iso_utc", texts):
-        return "" if len(texts) == len(values) and all(_has_offset(text) for text in texts) else "iso_utc"
+    if _fit(partial(read_value, "iso_utc"), texts):
+        return "" if len(texts) == len(values) and _fit(unix_seconds, texts) else "iso_utc"
     return _recognise_pattern(texts)
 
 
 def _recognise_pattern(texts: Sequence[str]) -> str | None:
-    found = next((form for form in PATTERNS if all_fit(form, texts[:20]) and all_fit(form, texts)), None)
+    found = next((form for form in PATTERNS if _fit(partial(read_value, form), texts)), None)
     if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
         return found
-    if all("," in text[:4] or text[:1].isdigit() for text in texts) and all_fit("rfc2822", texts):
-        return "rfc2822"
-    return None
-
-
-def _has_offset(text: str) -> bool:
-    try:
-        unix_seconds(text)
-    except ValueError:
-        return False
-    return True
+    dated = all("," in text[:4] or text[:1].isdigit() for text in texts)
+    return "rfc2822" if dated and _fit(partial(read_value, "rfc2822"), texts) else None
 
 
 def _recognise_numbers(values: Sequence[Any]) -> str | None:
@@ -190,13 +169,13 @@ def _recognise_numbers(values: Sequence[Any]) -> str | None:
         if whole and all(_FIRST <= value * unit < _LAST for value in whole):
             if form == "unix" and (max(whole) - min(whole)) / len(whole) < _CLOSE:
                 return None
-            if form == "unix_ms" and sum(map(has_check_digit, whole)) > 0.5 * len(whole):
+            if form == "unix_ms" and sum(map(_has_check_digit, whole)) > 0.5 * len(whole):
                 return None
             return "" if form == "unix" and len(whole) == len(values) else form
     return None
 
 
-def has_check_digit(number: int) -> bool:
+def _has_check_digit(number: int) -> bool:
     """True if the last digit is the check digit of a GTIN (EAN, UPC)."""
     digits = [int(digit) for digit in reversed(str(number))]
     return len(digits) in {8, 12, 13, 14} and sum(digits[0::2], 3 * sum(digits[1::2])) % 10 == 0
@@ -209,4 +188,4 @@ def recognise_number(texts: Sequence[str]) -> str | None:
     """
     if any(re.fullmatch(r"0\d+", text) for text in texts):
         return None
-    return next((form for form in ("integer", "decimal", "decimal_comma", "boolean") if all_fit(form, texts)), None)
+    return next((form for form in _READERS if _fit(partial(read_value, form), texts)), None)

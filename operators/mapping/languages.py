@@ -5,63 +5,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-CODES: Final = {
-    "ar": "arabic",
-    "az": "azerbaijani",
-    "bn": "bengali",
-    "ca": "catalan",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "he": "hebrew",
-    "hu": "hungarian",
-    "id": "indonesian",
-    "it": "italian",
-    "kk": "kazakh",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "nb": "norwegian",
-    "nn": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sl": "slovene",
-    "sv": "swedish",
-    "tg": "tajik",
-    "tr": "turkish",
-}
-"""Code of ISO 639 -> the analyser's name of the language."""
-
-_OTHERS: Final = frozenset(
-    {"zh", "ja", "ko", "th", "vi", "hi", "uk", "pl", "cs", "sk", "bg", "hr", "sr", "lt", "lv", "et", "fa", "ur"}
-    | {"ta", "te", "ka", "hy", "is", "ga", "mk", "sq"}
+_TABLE: Final = (
+    "arabic ar; azerbaijani az; basque eu; bengali bn; catalan ca; danish da dansk; dutch nl nederlands; english en;"
+    "finnish fi suomi; french fr français francais; german de deutsch; greek el; hebrew he; hungarian hu magyar;"
+    "indonesian id; italian it italiano; kazakh kk; nepali ne; norwegian no nb nn norsk; portuguese pt português;"
+    "romanian ro română; russian ru русский; slovene sl; spanish es español; swedish sv svenska; tajik tg;"
+    "turkish tr türkçe"
 )
+_ANALYSERS: Final = {written: names[0] for names in map(str.split, _TABLE.split(";")) for written in names}
+"""Name or code of a language -> its analyser."""
+
+_CODES: Final = "bg cs et fa ga hi hr hy is ja ka ko lt lv mk pl sk sq sr ta te th uk ur vi zh"
+_OTHERS: Final = frozenset(_CODES.split())
 """Codes of languages without stems of their own; their words are searched as they are written."""
 
-_NAMES: Final = {
-    **{name: name for name in CODES.values()},
-    "deutsch": "german",
-    "français": "french",
-    "francais": "french",
-    "español": "spanish",
-    "italiano": "italian",
-    "nederlands": "dutch",
-    "português": "portuguese",
-    "svenska": "swedish",
-    "dansk": "danish",
-    "norsk": "norwegian",
-    "suomi": "finnish",
-    "türkçe": "turkish",
-    "русский": "russian",
-    "magyar": "hungarian",
-    "română": "romanian",
-}
+_CODE: Final = 2
+"""Letters of a code."""
+
 _TAG: Final = re.compile(r"([a-z]{2})(?:[-_][A-Za-z0-9]{2,8})*")
 _FREQUENT: Final = {
     language: frozenset(words.split())
@@ -93,13 +53,14 @@ def is_language(value: str) -> bool:
 
     Capitals alone are the code of a country.
     """
-    found = _TAG.fullmatch(value)
-    return value.lower() in _NAMES or (found is not None and (found[1] in CODES or found[1] in _OTHERS))
+    if (tag := _TAG.fullmatch(value)) is not None and (tag[1] in _ANALYSERS or tag[1] in _OTHERS):
+        return True
+    return len(value) > _CODE and value.lower() in _ANALYSERS
 
 
 def analyser(value: str) -> str | None:
     """The analyser of a language, by its code or name; None if there is none."""
-    return _NAMES.get(value.lower()) or CODES.get(value[:2].lower())
+    return _ANALYSERS.get(value.lower()) or _ANALYSERS.get(value[:_CODE].lower())
 
 
 def detect(text: str) -> str | None:

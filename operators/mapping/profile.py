@@ -44,7 +44,6 @@ _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u
 class Kind(StrEnum):
     """The kind of a field's values."""
 
-    EMPTY = auto()
     MIXED = auto()
     OBJECTS = auto()
     BOOLEAN = auto()
@@ -72,30 +71,24 @@ def has_tag(text: str) -> bool:
     return _TAG.search(text) is not None
 
 
-def is_html(text: str) -> bool:
-    """True if the text has a tag or an entity of HTML."""
-    return has_tag(text) or _ENTITY.search(text) is not None
-
-
-def is_markdown(text: str) -> bool:
-    """True if the text has a mark of Markdown's that plain text hardly has."""
-    return _MARKDOWN.search(text) is not None
-
-
 def _is_identifier(text: str) -> bool:
     digits = sum(each.isdigit() or each.isupper() for each in text)
     return len(text) <= 40 and _IDENTIFIER.fullmatch(text) is not None and 2 * digits >= sum(map(str.isalnum, text))
 
 
-@dataclass
+@dataclass(eq=False)
 class FieldProfile:
-    """The values of a field, by the numbers of the documents that have it; `names` are those on the way to it."""
+    """The values of a field, by the numbers of the documents that have it.
+
+    `names` are those on the way to it in the messages, `name` is that in the index.
+    """
 
     names: tuple[str, ...]
     position: int
     total: int
     rows: dict[int, Any] = field(default_factory=dict)
     listed: bool = False
+    name: str = ""
 
     @property
     def column(self) -> str:
@@ -103,6 +96,10 @@ class FieldProfile:
         if len(self.names) == 1:
             return self.names[0]
         return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in self.names)
+
+    def called(self, pattern: re.Pattern[str]) -> bool:
+        """True if the pattern is its name, the last of those on the way to it."""
+        return pattern.fullmatch(self.names[-1]) is not None
 
     @property
     def presence(self) -> float:
@@ -122,7 +119,8 @@ class FieldProfile:
     @cached_property
     def distinct(self) -> int:
         """The number of different values."""
-        return len(set(map(_hashable, _flatten(self.rows.values()))))
+        values = _flatten(self.rows.values())
+        return len({value if isinstance(value, str | int | float) else repr(value) for value in values})
 
     @property
     def uniqueness(self) -> float:
@@ -137,17 +135,17 @@ class FieldProfile:
     @cached_property
     def html(self) -> float:
         """The share of texts with HTML."""
-        return self.share(is_html)
+        return self.share(lambda text: has_tag(text) or _ENTITY.search(text))
 
     @cached_property
     def markdown(self) -> float:
         """The share of texts with Markdown."""
-        return self.share(is_markdown)
+        return self.share(_MARKDOWN.search)
 
     @cached_property
     def time(self) -> str | None:
         """The format of its times; "" is rankstream's own, None says that they are no times."""
-        return recognise_time(self.values) if self.values else None
+        return recognise_time(self.values)
 
     @cached_property
     def number(self) -> str | None:
@@ -177,25 +175,18 @@ class FieldProfile:
     @cached_property
     def kind(self) -> Kind:
         """The kind of its values."""
-        if not self.values:
-            return Kind.EMPTY
         types = set(map(type, self.values))
         if types & {dict, list}:
             return Kind.OBJECTS
-        if types == {bool}:
+        if types == {bool} or self.number == "boolean":
             return Kind.BOOLEAN
         if self.time is not None and not self.listed:
             return Kind.TIME
-        if types <= {int, float}:
-            return Kind.IDENTIFIER if types == {int} and self._counts_articles(map(str, self.values)) else Kind.NUMBER
-        return self._kind_of_texts() if types == {str} else Kind.MIXED
-
-    def _kind_of_texts(self) -> Kind:
-        if self.number == "boolean":
-            return Kind.BOOLEAN
-        if self.number is not None:
-            articles = self.number == "integer" and self._counts_articles(self.texts)
-            return Kind.IDENTIFIER if articles else Kind.NUMBER
+        if types <= {int, float} or self.number is not None:
+            whole = types == {int} or self.number == "integer"
+            return Kind.IDENTIFIER if whole and self._counts_articles() else Kind.NUMBER
+        if types != {str}:
+            return Kind.MIXED
         if self.html > 0.2 and self.words > 2:
             return Kind.PROSE
         for kind, pattern in ((Kind.URL, _URL), (Kind.EMAIL, _EMAIL), (Kind.KEY, _KEY), (Kind.MEASURE, _MEASURE)):
@@ -205,12 +196,11 @@ class FieldProfile:
             return Kind.PROSE
         return Kind.IDENTIFIER if self.share(_is_identifier) >= _MOSTLY else Kind.SHORT
 
-    def _counts_articles(self, digits: Iterable[str]) -> bool:
-        """True for long numbers, nearly all different, which do not follow one another."""
-        lengths = [len(each) for each in digits]
-        numbers = sorted(map(int, (str(each) for each in self.values)))
+    def _counts_articles(self) -> bool:
+        """True for long whole numbers, nearly all different, which do not follow one another."""
+        numbers = sorted(map(int, self.values))
         gap = (numbers[-1] - numbers[0]) / len(numbers)
-        return min(lengths) >= 6 and self.uniqueness > 0.9 and gap > 100
+        return min(len(str(each)) for each in self.values) >= 6 and self.uniqueness > 0.9 and gap > 100
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:
@@ -221,15 +211,6 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool) else repr(value)
-
-
-def is_missing(value: Any) -> bool:
-    """True for a value that says nothing: null, and an empty text, list or object."""
-    return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
-
-
 def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
     """The profile of each field, through objects and not through lists, in the order in which they appear."""
     found: dict[tuple[str, ...], FieldProfile] = {}
@@ -237,7 +218,7 @@ def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
     def add(row: int, above: tuple[str, ...], members: Mapping[str, Any]) -> None:
         for name, value in members.items():
             names = (*above, name)
-            if is_missing(value):
+            if value in (None, "", [], {}) or (isinstance(value, str) and not value.strip()):
                 continue
             if isinstance(value, Mapping) and len(names) < _DEEPEST:
                 add(row, names, value)

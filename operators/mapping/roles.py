@@ -12,7 +12,8 @@ Rules
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from statistics import median_low
 from typing import Final
 
 from operators.mapping.languages import is_language
@@ -41,6 +42,9 @@ _SLUG: Final = re.compile(r"[^\s]{4,}")
 _ALL: Final = 0.995
 _MOST_TITLE: Final = 20.0
 """Words of a title at most, on average."""
+
+_LEAST_TITLE: Final = 1.5
+"""Score of a title at least."""
 
 _SAMPLE: Final = 200
 """Documents whose titles are looked up in their texts."""
@@ -72,11 +76,9 @@ _ID_KINDS: Final = {
 
 
 def _id_score(each: FieldProfile) -> float:
-    name = each.names[-1]
-    named = 2.0 if _ID_NAMES.fullmatch(name) else 0.8 if _ID_ENDS.fullmatch(name) else 0.0
-    return (
-        4 * each.uniqueness + named + _ID_KINDS.get(each.kind, 0.0) - 0.1 * each.position - 0.3 * (len(each.names) - 1)
-    )
+    named = 2.0 if each.called(_ID_NAMES) else 0.8 if each.called(_ID_ENDS) else 0.0
+    place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
+    return 4 * each.uniqueness + named + _ID_KINDS.get(each.kind, 0.0) - place
 
 
 def find_text(fields: Sequence[FieldProfile]) -> FieldProfile | None:
@@ -89,35 +91,27 @@ def find_title(
     fields: Sequence[FieldProfile], text: FieldProfile | None, id_: FieldProfile | None
 ) -> FieldProfile | None:
     """The field with the documents' titles; the only short text of a document may be its id, too."""
-    candidates = [
-        each
-        for each in fields
-        if each is not text
-        and each.kind in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER}
-        and not each.listed
-        and each.texts
-        and each.words <= _MOST_TITLE
-        and each.presence >= 0.5
-        and _tells_apart(each)
-    ]
-    best = max(candidates, key=lambda each: _title_score(each, text), default=None)
-    if best is not None and _title_score(best, text) >= 1.5:
+    scores = {each: _title_score(each, text) for each in fields if each is not text and _may_be_title(each)}
+    best = max(scores, key=scores.__getitem__, default=None)
+    if best is not None and scores[best] >= _LEAST_TITLE:
         return best
     return id_ if id_ is not None and id_.kind is Kind.SHORT and text is not None else None
 
 
-def _tells_apart(each: FieldProfile) -> bool:
-    """True if most values are different, or some of a field that is called a title: jobs have the same."""
-    named = _TITLES.fullmatch(each.names[-1]) is not None and each.words >= 1.5
-    return each.uniqueness >= (0.05 if named else 0.5)
+def _may_be_title(each: FieldProfile) -> bool:
+    """True for short texts that tell documents apart; those of a field that is called a title may repeat: jobs do."""
+    if each.kind not in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER} or each.listed or not each.texts:
+        return False
+    different = 0.05 if each.called(_TITLES) and each.words >= 1.5 else 0.5
+    return each.words <= _MOST_TITLE and each.presence >= 0.5 and each.uniqueness >= different
 
 
 def _title_score(each: FieldProfile, text: FieldProfile | None) -> float:
     slug = each.share(_SLUG.fullmatch)
-    named = 1.0 if _TITLES.fullmatch(each.names[-1]) else 0.0
+    named = float(each.called(_TITLES))
     repeated = _repetition(each, text) if text is not None else 0.0
     long = max(0.0, each.words - 12) / 10
-    identifiers = 1.0 if each.kind is Kind.IDENTIFIER else 0.0
+    identifiers = float(each.kind is Kind.IDENTIFIER)
     return each.uniqueness + each.presence + named + repeated - slug - long - identifiers - 0.02 * each.position
 
 
@@ -125,17 +119,17 @@ def _repetition(title: FieldProfile, text: FieldProfile) -> float:
     """The mean share of a title's words that its document's text has, too."""
     shares = []
     for row in list(title.rows)[:_SAMPLE]:
-        words = set(re.findall(r"\w{4,}", str(title.rows[row]).lower()))
-        if words and isinstance(text.rows.get(row), str):
-            shares.append(sum(word in text.rows[row].lower() for word in words) / len(words))
+        words, content = set(re.findall(r"\w{4,}", str(title.rows[row]).lower())), str(text.rows.get(row, "")).lower()
+        if words and content:
+            shares.append(sum(word in content for word in words) / len(words))
     return sum(shares) / len(shares) if shares else 0.0
 
 
 def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile | None, FieldProfile | None]:
     """The fields with the times of creation and of the last change; `now` in Unix seconds."""
     times = [each for each in fields if each.kind is Kind.TIME and each.presence >= 0.5]
-    created = next((each for each in times if _is_named(_CREATED, each)), None)
-    updated = next((each for each in times if _is_named(_UPDATED, each) and each is not created), None)
+    created = next((each for each in times if each.called(_CREATED)), None)
+    updated = next((each for each in times if each.called(_UPDATED) and each is not created), None)
     others = [each for each in times if each is not created and each is not updated and not each.future(now)]
     if created is None:
         # Of several times the one that is before most others.
@@ -144,10 +138,6 @@ def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile
     if updated is None and created is not None:
         updated = next((each for each in others if each is not created and created.precedes(each)), None)
     return created, updated
-
-
-def _is_named(pattern: re.Pattern[str], each: FieldProfile) -> bool:
-    return pattern.fullmatch(each.names[-1]) is not None
 
 
 def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
@@ -163,7 +153,7 @@ def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     own = next((each for each in fields if each.names == ("namespace",)), None)
     if own is not None:
         return own if own.presence >= _ALL and _names_namespaces(own) else None
-    tenants = (each for each in fields if _TENANTS.fullmatch(each.names[-1]) and each.presence >= _ALL)
+    tenants = (each for each in fields if each.called(_TENANTS) and each.presence >= _ALL)
     return next((each for each in tenants if _names_namespaces(each) and 2 <= each.distinct <= each.total / 5), None)
 
 
@@ -185,21 +175,24 @@ def worth_filtering(each: FieldProfile) -> bool:
     return each.distinct <= max(10, 0.7 * values) and max(map(len, each.texts)) <= 256
 
 
-def worth_searching(each: FieldProfile) -> bool:
-    """True for a field whose words people search for: identifiers, prose, and names that tell documents apart."""
+def rank_searched(fields: Iterable[FieldProfile]) -> list[FieldProfile]:
+    """The fields whose words people search for, those first that say most about most documents."""
+    worth = filter(_worth_searching, fields)
+    return sorted(
+        worth, key=lambda each: (-weigh(each), -each.presence * min(1.0, each.uniqueness * 10), each.position)
+    )
+
+
+def _worth_searching(each: FieldProfile) -> bool:
+    """True for identifiers, prose, and names that tell documents apart."""
     if each.kind in {Kind.IDENTIFIER, Kind.PROSE}:
         return True
     if each.kind is not Kind.SHORT or each.distinct < 5:
         return False
-    lengths = sorted(map(len, each.texts))
-    return (
-        lengths[len(lengths) // 2] > 3
-        and each.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text)) > 0.8
-    )
+    named = each.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
+    return median_low(map(len, each.texts)) > 3 and named > 0.8
 
 
-def rank_searched(fields: Iterable[FieldProfile], weigh: Callable[[FieldProfile], float]) -> list[FieldProfile]:
-    """The fields, those first that say most about most documents."""
-    return sorted(
-        fields, key=lambda each: (-weigh(each), -each.presence * min(1.0, each.uniqueness * 10), each.position)
-    )
+def weigh(each: FieldProfile) -> float:
+    """The weight of a field that is searched."""
+    return 2.0 if each.kind is Kind.IDENTIFIER else 1.0

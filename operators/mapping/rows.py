@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from operators.mapping.formats import read_value
+from operators.mapping.formats import UNREADABLE, read_value
 from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import names_of, value_at
 
@@ -34,15 +34,6 @@ def column_value(row: Mapping[str, Any], column: str) -> Any:
     return value_at(row, column) if len(names_of(column)) > 1 else None
 
 
-def _without(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The row without the field on this way, and without objects that are empty then."""
-    first, *rest = names
-    left = {name: value for name, value in row.items() if name != first}
-    if rest and isinstance(row.get(first), Mapping) and (inner := _without(row[first], tuple(rest))):
-        left[first] = inner
-    return left if rest or first in row else dict(row)
-
-
 def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The row with the fields of a document in place of the columns that have them."""
     found = {
@@ -53,7 +44,7 @@ def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str,
     taken = {*columns, *columns.values()}
     for column in columns.values():
         if column not in row and len(names := names_of(column)) > 1:
-            row = _without(row, names)
+            row = change_values(row, names, lambda _: None)
     return {**{name: value for name, value in row.items() if name not in taken}, **found}
 
 
@@ -73,12 +64,17 @@ def unwrap(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def is_deleted(row: Mapping[str, Any]) -> bool:
+    """True for the flattened row of a deletion."""
+    return row.get("__deleted") in (True, "true") or row.get("__op") == "d"
+
+
 def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The document event of a row. Raises InputError `invalid` for a payload that is no row."""
     row = unwrap(row)
     event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
     name_by_texts(event)
-    if row.get("__deleted") in (True, "true") or row.get("__op") == "d":
+    if is_deleted(row):
         # The other columns are those of the row before, or empty.
         kept = {name: event[name] for name in (*_NAMES, "destination", "collection", "updated_at") if event.get(name)}
         event = {**kept, "op": "delete"}
@@ -122,12 +118,12 @@ def read_formats(event: dict[str, Any], formats: Mapping[str, str]) -> dict[str,
 def _try_read(form: str, value: Any) -> Any:
     try:
         return read_value(form, value)
-    except (ValueError, OverflowError, TypeError):
+    except UNREADABLE:
         return value
 
 
 def change_values(event: dict[str, Any], names: tuple[str, ...], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """The event with another value of a field, each of a list; one that becomes None is left out."""
+    """The event with another value of a field, each of a list; None is left out, and so is what is empty then."""
     if not names or (value := event.get(names[0])) is None:
         return event
     if len(names) > 1:
@@ -136,6 +132,6 @@ def change_values(event: dict[str, Any], names: tuple[str, ...], change: Callabl
         made = [new for each in value if (new := change(each)) is not None]
     else:
         made = change(value)
-    if made is None:
+    if made in (None, {}, []):
         return {name: each for name, each in event.items() if name != names[0]}
     return {**event, names[0]: made}

@@ -423,6 +423,11 @@ class DocumentSettings(Section):
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
     """Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`."""
 
+    @property
+    def id_column(self) -> str:
+        """The name of the id in the messages."""
+        return self.columns.get("id", "id")
+
 
 class Limits(Section):
     """Bounds on messages and on what a query may ask."""

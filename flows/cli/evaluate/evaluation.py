@@ -13,7 +13,7 @@ from urllib.parse import quote
 from rich.console import Console
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import index_taken, naming, numbered_jsonl, read_jsonl
+from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.cli.records import Records
@@ -217,7 +217,7 @@ def run_flow(
             running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
             records = Records.of(documents)
-            index_taken(running, documents.name, records.objects, records.version(), directory, console, complete=True)
+            index_once(running, documents.name, records.objects, records.version(), directory, console)
         stack.enter_context(running.searching())
         yield running
 

@@ -136,8 +136,7 @@ class Given:
             return
         queries = self.queries
         assert queries is not None
-        columns = self.settings.documents.columns if self.settings is not None else {}
-        id_column = columns.get("id", "id")
+        id_column = self.settings.documents.id_column if self.settings is not None else "id"
         judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner, id_column)
         recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:

@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from flows.cli.init import write_yaml
 from flows.cli.main import command_line
+from operators.mapping.inference import DocumentMapping, infer
 from schemas.settings import load
 from tests.flows.cli.test_commands import rankstream
+from tests.operators.mapping.test_inference import NOW, article
 
 PAGES: Final = [
     ("Reset the router", "setup", "Hold the button at the back of the router for ten seconds until the lamp blinks."),
@@ -74,3 +78,28 @@ def test_the_demo_takes_an_export_as_it_is(tmp_path: Path) -> None:
     )
     assert again.returncode == 0, again.stderr
     assert "Paper jam" in again.stdout
+
+
+def awkward() -> DocumentMapping:
+    """The mapping of documents with all that needs a comment or a quote."""
+    documents = [
+        article(
+            number,
+            **{"Preis (EUR)": f"{number},50", "no": f"#{number % 3}", "when": "31.12.2024", "x y": {"z.z": number}},
+        )
+        for number in range(30)
+    ]
+    documents += [{"a": 1, "b": "", "c": ""}, dict(documents[0])]
+    return infer(documents, NOW)
+
+
+def test_the_configuration_is_read_back_as_it_was_meant() -> None:
+    """Its YAML says the same sections, and the settings take them."""
+    mapping = awkward()
+    written = write_yaml(mapping, "export.json", "JSON")
+    read = yaml.safe_load(written)
+    said = mapping.settings()
+    assert read["documents"] == said["documents"]
+    assert {name: read["qdrant"][name] for name in said["qdrant"]} == said["qdrant"]
+    assert load(None, read).documents.formats["Preis_EUR"] == "decimal_comma"
+    assert "# empty: 1 documents have neither title nor text" in written

@@ -4,13 +4,10 @@ import random
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from operators.mapping.configuration import write_yaml
-from operators.mapping.inference import DocumentMapping, infer
+from operators.mapping.inference import infer
 from operators.mapping.rows import rename_columns
 from schemas.errors import InputError
-from schemas.settings import load
 
 NOW: Final = 1_760_000_000.0
 RANDOM: Final = random.Random(3)
@@ -45,7 +42,7 @@ ARTICLES: Final = [article(number) for number in range(40)]
 def test_values_decide_without_names() -> None:
     """The id is unique, the text is long, the title is short and repeated, and languages have codes."""
     assert chosen(ARTICLES) == {"id": "a", "title": "b", "text": "c", "lang": "d"}
-    assert infer(ARTICLES, NOW).ids == "integer"
+    assert infer(ARTICLES, NOW).documents["ids"] == "integer"
 
 
 def test_identifiers_are_found_by_their_shape() -> None:
@@ -57,8 +54,8 @@ def test_identifiers_are_found_by_their_shape() -> None:
         for number in range(40)
     ]
     mapping = infer(documents, NOW)
-    assert mapping.search_fields == {"title": 2, "text": 1, "p": 2}
-    assert {name: mapping.indexes[name] for name in "rst"} == {"r": "keyword", "s": "integer", "t": "float"}
+    assert mapping.qdrant["search_fields"] == {"title": 2, "text": 1, "p": 2}
+    assert {name: mapping.qdrant["indexes"][name] for name in "rst"} == {"r": "keyword", "s": "integer", "t": "float"}
 
 
 def test_times_are_ordered_by_their_values() -> None:
@@ -69,7 +66,7 @@ def test_times_are_ordered_by_their_values() -> None:
     ]
     roles = chosen(documents)
     assert (roles["created_at"], roles["updated_at"]) == ("w", "x")
-    assert infer(documents, NOW).formats == {"updated_at": "unix_ms"}
+    assert infer(documents, NOW).documents["formats"] == {"updated_at": "unix_ms"}
 
 
 def test_a_field_that_means_something_else_has_another_name() -> None:
@@ -77,7 +74,7 @@ def test_a_field_that_means_something_else_has_another_name() -> None:
     documents = [
         article(number, priority=number % 3, classification="fiction", _rev=f"{number}-x") for number in range(20)
     ]
-    columns = infer(documents, NOW).columns
+    columns = infer(documents, NOW).documents["columns"]
     assert {columns[name] for name in ("own_priority", "own_classification", "rev")} == {
         "priority",
         "classification",
@@ -99,8 +96,12 @@ def test_rows_of_debezium_are_seen_behind_their_envelope() -> None:
     rows = [{"before": None, "after": each, "op": "c", "source": {"ts_ms": 5}} for each in ARTICLES]
     gone = {"before": ARTICLES[0], "after": None, "op": "d", "source": {"ts_ms": 6}}
     mapping = infer([{"schema": {}, "payload": row} for row in [*rows, gone]], NOW)
-    assert (mapping.debezium, mapping.total, mapping.roles["id"].column) == (True, len(ARTICLES), "a")
-    assert infer([{**each, "__op": "c", "__ts_ms": 5} for each in ARTICLES], NOW).debezium
+    assert (mapping.documents["envelope"], mapping.total, mapping.roles["id"].column) == (
+        "debezium",
+        len(ARTICLES),
+        "a",
+    )
+    assert infer([{**each, "__op": "c", "__ts_ms": 5} for each in ARTICLES], NOW).documents["envelope"] == "debezium"
 
 
 def test_what_is_given_is_not_decided() -> None:
@@ -115,7 +116,7 @@ def test_what_is_given_is_not_decided() -> None:
 def test_without_an_id_the_content_names_a_document() -> None:
     """Equal documents are one."""
     documents = [{"c": f"{words(30)}."} for _ in range(20)]
-    assert (infer(documents, NOW).ids, chosen(documents)) == ("content", {"text": "c"})
+    assert (infer(documents, NOW).documents["ids"], chosen(documents)) == ("content", {"text": "c"})
 
 
 @pytest.mark.parametrize(
@@ -125,29 +126,4 @@ def test_without_an_id_the_content_names_a_document() -> None:
 def test_the_language_of_texts_is_that_of_all(text: str, language: str) -> None:
     """If no field names it."""
     documents = [{"i": number, "c": f"{text} {text} {number}"} for number in range(10)]
-    assert infer(documents, NOW).language == language
-
-
-def awkward() -> DocumentMapping:
-    """The mapping of documents with all that needs a comment or a quote."""
-    documents = [
-        article(
-            number,
-            **{"Preis (EUR)": f"{number},50", "no": f"#{number % 3}", "when": "31.12.2024", "x y": {"z.z": number}},
-        )
-        for number in range(30)
-    ]
-    documents += [{"a": 1, "b": "", "c": ""}, dict(documents[0])]
-    return infer(documents, NOW)
-
-
-def test_the_configuration_is_read_back_as_it_was_meant() -> None:
-    """Its YAML says the same sections, and the settings take them."""
-    mapping = awkward()
-    written = write_yaml(mapping, "export.json", "JSON")
-    read = yaml.safe_load(written)
-    said = mapping.settings()
-    assert read["documents"] == said["documents"]
-    assert {name: read["qdrant"][name] for name in said["qdrant"]} == said["qdrant"]
-    assert load(None, read).documents.formats["Preis_EUR"] == "decimal_comma"
-    assert "with neither title nor text: 1." in written
+    assert infer(documents, NOW).qdrant["bm25"] == {"language": language}
