@@ -16,7 +16,7 @@ import structlog
 from operators.access.filters import on_fields
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.markup import read_markup
-from operators.mapping.rows import from_debezium, name_by_content, name_by_texts, read_formats, rename_columns
+from operators.mapping.rows import name_by_texts, read_row, rename_columns, unwrap
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse_message
@@ -118,17 +118,8 @@ class DocumentDecoder:
         parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
-        event = from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)
-        return read_document(event, self.documents)
-
-
-def read_document(event: dict[str, Any], documents: DocumentSettings) -> dict[str, Any]:
-    """The event with the id, the values and the texts that its fields stand for. Raises InputError."""
-    name_by_texts(event)
-    if documents.ids == "content":
-        name_by_content(event)
-    event = read_formats(event, documents.formats)
-    return read_markup(read_markup(event, "html", documents.html), "markdown", documents.markdown)
+        event = read_markup(read_row(parsed.event, self.documents), "html", self.documents.html)
+        return read_markup(event, "markdown", self.documents.markdown)
 
 
 def read_deletion(given: dict[str, Any]) -> DeletionEvent:
@@ -165,7 +156,7 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
 def read_tombstone(key: bytes | None, columns: Mapping[str, str]) -> dict[str, Any]:
     """The deletion that a message without value stands for. Raises InputError `invalid` for a key without an id."""
     row = _read_key(key)
-    event = from_debezium(row, columns) if isinstance(row, dict) else {}
+    event = name_by_texts(rename_columns(unwrap(row), columns)) if isinstance(row, dict) else {}
     if event.get("id") is None:
         what = f"a message without value is a deletion, and its key has the column {columns.get('id', 'id')}"
         raise InputError(DeadLetterClass.INVALID, what, "key")

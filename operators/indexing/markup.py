@@ -12,8 +12,7 @@ Rules
 
 import html
 import re
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
@@ -48,11 +47,8 @@ _AT_LAST: Final = str.maketrans("\x06\x07\x08", " \t\n")
 _PAGE: Final = re.compile(r"\s*(?:<!doctype|<html|<\?xml|<body)", re.IGNORECASE)
 _ELEMENT: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED: Final = frozenset(
-    {
-        *("p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "option", "colgroup", "area", "base"),
-        *("br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"),
-    }
-)
+    ("p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "option", "colgroup", "area", "base", "br", "col")
+).union(("embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _DEEPEST: Final = 1000
 _SPACE: Final = re.compile(r"[ \t\n\r\f\v\u00a0]+")
 
@@ -140,23 +136,19 @@ def markdown_text(source: str) -> str:
     return html_text(_markdown().render(source))
 
 
-_LANGUAGES: Final[Mapping[str, Callable[[str], str]]] = {"html": html_text, "markdown": markdown_text}
-
-
 def read_markup(event: dict[str, Any], name: str, settings: MarkupSettings) -> dict[str, Any]:
     """The event with the text of its fields in this language, html or markdown.
 
     Raises InputError `invalid` for markup that is nested too deeply.
     """
+    read = html_text if name == "html" else markdown_text
     for field in settings.fields:
         if settings.keep_original and isinstance(event.get(field), str):
             event = {**event, f"{field}_{name}": event[field]}
         try:
-            event = change_values(event, names_of(field), partial(_text_of, _LANGUAGES[name]))
+            event = change_values(
+                event, names_of(field), lambda value: read(value) if isinstance(value, str) else value
+            )
         except ValueError as error:
             raise InputError(DeadLetterClass.INVALID, f"{field}: {error}", field) from error
     return event
-
-
-def _text_of(read: Callable[[str], str], value: Any) -> Any:
-    return read(value) if isinstance(value, str) else value

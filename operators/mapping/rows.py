@@ -20,6 +20,7 @@ from typing import Any, Final
 from operators.mapping.formats import UNREADABLE, read_value
 from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import names_of, value_at
+from schemas.settings.delivery import DocumentSettings
 
 _TIMES: Final = ("__source_ts_ms", "__ts_ms")
 _NAMES: Final = ("id", "namespace")
@@ -69,11 +70,23 @@ def is_deleted(row: Mapping[str, Any]) -> bool:
     return row.get("__deleted") in (True, "true") or row.get("__op") == "d"
 
 
-def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def read_row(row: dict[str, Any], documents: DocumentSettings) -> dict[str, Any]:
     """The document event of a row. Raises InputError `invalid` for a payload that is no row."""
-    row = unwrap(row)
-    event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
-    name_by_texts(event)
+    debezium = documents.envelope == "debezium"
+    row = unwrap(row) if debezium else row
+    event = name_by_texts(rename_columns(row, documents.columns))
+    if debezium:
+        event = {name: value for name, value in event.items() if not name.startswith("__")}
+    if documents.ids == "content" and event.get("id") is None and "op" not in event:
+        content = json.dumps(event, sort_keys=True, ensure_ascii=False)
+        event["id"] = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    for field, form in documents.formats.items():
+        event = change_values(event, names_of(field), partial(_try_read, form))
+    return _apply_change(event, row) if debezium else event
+
+
+def _apply_change(event: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The event of a row of Debezium's with the operation and the version that the row says."""
     if is_deleted(row):
         # The other columns are those of the row before, or empty.
         kept = {name: event[name] for name in (*_NAMES, "destination", "collection", "updated_at") if event.get(name)}
@@ -94,25 +107,9 @@ def id_of(row: Mapping[str, Any], column: str) -> str | None:
     return str(found) if found is not None else None
 
 
-def name_by_texts(event: dict[str, Any]) -> None:
-    """Make texts of an id and a namespace that are integers."""
-    for name in _NAMES:
-        if type(event.get(name)) is int:
-            event[name] = str(event[name])
-
-
-def name_by_content(event: dict[str, Any]) -> None:
-    """Give an event without an id a digest of its content as its id."""
-    if event.get("id") is None and "op" not in event:
-        content = json.dumps(event, sort_keys=True, ensure_ascii=False)
-        event["id"] = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
-def read_formats(event: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
-    """The event with the values that the texts and numbers of these fields stand for."""
-    for field, form in formats.items():
-        event = change_values(event, names_of(field), partial(_try_read, form))
-    return event
+def name_by_texts(event: dict[str, Any]) -> dict[str, Any]:
+    """The event with an id and a namespace that are texts where they are integers."""
+    return {**event, **{name: str(event[name]) for name in _NAMES if type(event.get(name)) is int}}
 
 
 def _try_read(form: str, value: Any) -> Any:
