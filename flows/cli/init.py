@@ -149,7 +149,7 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
 
 
 def _remarks(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
-    """What no setting follows from, as its name and a sentence."""
+    """Remarks that no setting follows from, each with its name."""
     if "id" not in mapping.roles:
         yield "id", "made of the content: no field is another one in each document"
     if "title" not in mapping.roles:

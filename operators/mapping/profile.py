@@ -97,8 +97,8 @@ class FieldProfile:
             return self.names[0]
         return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in self.names)
 
-    def called(self, pattern: re.Pattern[str]) -> bool:
-        """True if the pattern is its name, the last of those on the way to it."""
+    def has_name(self, pattern: re.Pattern[str]) -> bool:
+        """True if its name, the last of those on the way to it, is of this pattern."""
         return pattern.fullmatch(self.names[-1]) is not None
 
     @property

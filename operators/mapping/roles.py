@@ -76,7 +76,7 @@ _ID_KINDS: Final = {
 
 
 def _id_score(each: FieldProfile) -> float:
-    named = 2.0 if each.called(_ID_NAMES) else 0.8 if each.called(_ID_ENDS) else 0.0
+    named = 2.0 if each.has_name(_ID_NAMES) else 0.8 if each.has_name(_ID_ENDS) else 0.0
     place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
     return 4 * each.uniqueness + named + _ID_KINDS.get(each.kind, 0.0) - place
 
@@ -102,13 +102,13 @@ def _may_be_title(each: FieldProfile) -> bool:
     """True for short texts that tell documents apart; those of a field that is called a title may repeat: jobs do."""
     if each.kind not in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER} or each.listed or not each.texts:
         return False
-    different = 0.05 if each.called(_TITLES) and each.words >= 1.5 else 0.5
+    different = 0.05 if each.has_name(_TITLES) and each.words >= 1.5 else 0.5
     return each.words <= _MOST_TITLE and each.presence >= 0.5 and each.uniqueness >= different
 
 
 def _title_score(each: FieldProfile, text: FieldProfile | None) -> float:
     slug = each.share(_SLUG.fullmatch)
-    named = float(each.called(_TITLES))
+    named = float(each.has_name(_TITLES))
     repeated = _repetition(each, text) if text is not None else 0.0
     long = max(0.0, each.words - 12) / 10
     identifiers = float(each.kind is Kind.IDENTIFIER)
@@ -128,8 +128,8 @@ def _repetition(title: FieldProfile, text: FieldProfile) -> float:
 def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile | None, FieldProfile | None]:
     """The fields with the times of creation and of the last change; `now` in Unix seconds."""
     times = [each for each in fields if each.kind is Kind.TIME and each.presence >= 0.5]
-    created = next((each for each in times if each.called(_CREATED)), None)
-    updated = next((each for each in times if each.called(_UPDATED) and each is not created), None)
+    created = next((each for each in times if each.has_name(_CREATED)), None)
+    updated = next((each for each in times if each.has_name(_UPDATED) and each is not created), None)
     others = [each for each in times if each is not created and each is not updated and not each.future(now)]
     if created is None:
         # Of several times the one that is before most others.
@@ -153,7 +153,7 @@ def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     own = next((each for each in fields if each.names == ("namespace",)), None)
     if own is not None:
         return own if own.presence >= _ALL and _names_namespaces(own) else None
-    tenants = (each for each in fields if each.called(_TENANTS) and each.presence >= _ALL)
+    tenants = (each for each in fields if each.has_name(_TENANTS) and each.presence >= _ALL)
     return next((each for each in tenants if _names_namespaces(each) and 2 <= each.distinct <= each.total / 5), None)
 
 
