@@ -159,20 +159,18 @@ def _decode(content: bytes) -> str:
 
 
 def _is_lines(path: Path) -> bool:
-    """True if the first line is an object of its own, and another follows or the file ends."""
+    """True if the first two lines are objects of their own: one object in one line may be the frame of a list."""
     try:
-        lines = [orjson.loads(line) for _, line in islice(numbered_lines(path), 2)]
+        return len([orjson.loads(line) for _, line in islice(numbered_lines(path), 2)]) > 1
     except orjson.JSONDecodeError:
         return False
-    # One object in one line may be the list's frame.
-    return len(lines) > 1 or not any(isinstance(each, list) and each for each in lines[0].values())
 
 
 def _find_list(found: Any) -> list[Any]:
-    """The longest list of objects in a JSON document, or the document itself as the only one."""
+    """The longest list of objects in a JSON document; a document of rankstream's own form is the only one."""
     if isinstance(found, list):
         return found
-    level: list[dict[str, Any]] = [found]
+    level: list[dict[str, Any]] = [found] if not found.keys() & {"text", "op"} else []
     lists: list[list[Any]] = []
     while level and not lists:
         values = list(chain.from_iterable(each.values() for each in level))
