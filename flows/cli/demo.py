@@ -29,9 +29,9 @@ from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import NumberedReader, index_once
 from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
-from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
+from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
-from flows.cli.records import STDIN, Records, copy_stdin
+from flows.cli.records import Records, copy_stdin
 from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, KafkaSettings, Settings, load
@@ -209,6 +209,7 @@ def demo(
             "Your own documents, in place of the documentation: a file of JSON Lines, a JSON array or CSV, a folder of"
             " Markdown or HTML, or - for standard input.",
             folder=True,
+            stdin=True,
         ),
     ] = None,
     config: Annotated[

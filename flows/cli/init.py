@@ -14,8 +14,8 @@ import typer
 import yaml
 from rich.console import Console
 
-from flows.cli.output import file_or_folder, out, say, stderr
-from flows.cli.records import STDIN, Records, copy_stdin
+from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
+from flows.cli.records import Records, copy_stdin
 from operators.mapping.inference import ROLES, DocumentMapping, infer
 from operators.mapping.profile import MOST
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -34,7 +34,7 @@ def init(
     documents: Annotated[
         Path,
         typer.Argument(
-            callback=file_or_folder,
+            callback=folder_or_stdin,
             help="File of documents (JSON Lines, a JSON array, or CSV), a folder of Markdown or HTML files, or - for"
             " standard input.",
         ),

@@ -39,17 +39,26 @@ Config = Annotated[
 ]
 
 
-def input_file(text: str, *names: str, once: bool = False, folder: bool = False) -> Any:
+STDIN: Final = Path("-")
+
+
+def input_file(text: str, *names: str, once: bool = False, folder: bool = False, stdin: bool = False) -> Any:
     """An option with this help that names an existing file; unless it is read `once`, a pipe is refused.
 
-    `folder`: it may be a folder, and - for standard input.
+    `folder`: it may be a folder; `stdin`: it may be - for standard input, too.
     """
-    check = file_or_folder if folder else None if once else _regular_file
+    check = folder_or_stdin if stdin else _file_or_folder if folder else None if once else _regular_file
     return typer.Option(*names, exists=not folder, dir_okay=folder, callback=check, help=text)
 
 
-def file_or_folder(path: Path | None) -> Path | None:
-    """The path of a file or a folder, or - for standard input. Raises typer.BadParameter for a pipe."""
+def folder_or_stdin(path: Path | None) -> Path | None:
+    """The path of a file or a folder, or - for standard input. Raises typer.BadParameter for any other."""
+    return path if path == STDIN else _file_or_folder(path)
+
+
+def _file_or_folder(path: Path | None) -> Path | None:
+    if path is not None and not path.exists():
+        raise typer.BadParameter(f"{str(path)!r} does not exist")
     return path if path is None or path.is_dir() else _regular_file(path)
 
 

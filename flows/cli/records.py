@@ -40,7 +40,6 @@ _MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
 _HTML: Final = frozenset({".html", ".htm", ".xhtml"})
 _TEXT: Final = frozenset({".txt", ".rst", ".adoc", ".text"})
 _FRONT: Final = "---"
-STDIN: Final = Path("-")
 
 
 @dataclass(frozen=True)

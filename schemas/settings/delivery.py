@@ -255,7 +255,7 @@ class KafkaSettings(Section):
 
     client: Literal["librdkafka", "kafka-python"] = "librdkafka"
     """Kafka client library; docs/why/delivery.md compares the two."""
-    bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]+$")
+    bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]*$")
     """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
     """Consumer group of the search flow; indexing appends -indexing to it."""
@@ -321,6 +321,8 @@ class KafkaSettings(Section):
             yield f"security_protocol {protocol} needs sasl.mechanism"
         if not protocol.startswith("SASL") and self.sasl.mechanism is not None:
             yield f"sasl: no effect with security_protocol {protocol}; remove, or set it to SASL_PLAINTEXT or SASL_SSL"
+        if not self.bootstrap_servers:
+            yield "bootstrap_servers: the host:port of a broker is expected"
         if self.heartbeat_interval >= self.session_timeout:
             yield "heartbeat_interval must be less than session_timeout"
         if self.max_poll_interval < self.session_timeout:
@@ -384,6 +386,10 @@ class MarkupSettings(Section):
         default=False,
         description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
     )
+
+    def contradictions(self) -> Iterator[str]:
+        if self.keep_original and not self.fields:
+            yield "keep_original: no effect without fields; remove, or name the fields"
 
 
 def _known_format(name: str) -> str:
