@@ -218,6 +218,7 @@ BESIDE = {
     **{f"rerank.{name}": ONNX for name in ("path", "file", "precision")},
     "rerank.trusted": PAIRS,
     **{f"rerank.{name}": JUDGED for name in ("mode", "max_doc_chars")},
+    **{f"documents.{name}.keep_original": {"documents": {name: {"fields": ["text"]}}} for name in ("html", "markdown")},
     "qdrant.api_key_header": {"qdrant": {**LEAST["qdrant"], "api_key_file": "/k"}},
     **{
         f"qdrant.context.{key}": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}}
