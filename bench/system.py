@@ -31,7 +31,7 @@ from bench.peers.model_service import NO_MODEL, ModelPlace
 from bench.rig import Rig, rig
 from bench.rounds import Plan, Progress
 from bench.subject import Launch, Subject, Surroundings, launch, launch_peer, place_of
-from flows.cli.ingestion import file_version, index_once, read_jsonl
+from flows.cli.ingestion import file_version, index_once, numbered_jsonl
 from flows.process.embedded import embedded_settings, start_embedded
 from operators.clients.local.minilm import ensure_graph, model_file
 from operators.clients.local.quantisation import Bits, bits_of, chosen
@@ -129,7 +129,7 @@ def _prepare(directory: Path, judged: JudgedSet, model: Model) -> Setup:
     """Write the index and, where one is wanted, the cross-encoder: random weights behind MiniLM's own tokenizer."""
     index, quiet = directory / "index", Console(quiet=True)
     with start_embedded(index) as running:
-        read = functools.partial(read_jsonl, judged.documents)
+        read = functools.partial(numbered_jsonl, judged.documents)
         index_once(running, judged.documents.name, read, file_version(judged.documents), index, quiet)
     if model == "late_interaction":
         return Setup(index, judged.namespaces, None)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from schemas.errors import MAX_WORDED, join_first
 from schemas.fields import SCHEMA_VERSION, Documented, DocumentId, Name, SchemaVersion, Strict, Timestamp, Vector
-from schemas.filters import Filters
+from schemas.filters import DocumentFilters
 from schemas.texts import nfc
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
@@ -31,6 +31,9 @@ DESTINATION: Final = "destination"
 
 CONTENT: Final = "_content"
 """Payload key: the fingerprint of the document's content."""
+
+FIELDS: Final = "_fields"
+"""Payload key: how many fields the document has, by which the fullest of several copies is found."""
 
 CREATED: Final = "_created"
 """Payload key: `created_at` in milliseconds, or 0, so that undated documents come last in an ordered lookup."""
@@ -236,7 +239,7 @@ class DeletionEvent(Strict):
     schema_version: SchemaVersion = SCHEMA_VERSION
     op: Literal["delete_where"]
     namespace: Name
-    filters: Filters = Field(default=[])
+    filters: DocumentFilters = Field(default=[])
     """As a query has them, none on `namespace`; missing: the whole namespace."""
     destination: Name | None = None
     collection: Name | None = Field(default=None, description="A part of the destination.")

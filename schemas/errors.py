@@ -288,7 +288,7 @@ _URL: Final = r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?"
 _FORMS: Final = {
     f"{_URL}$": "a URL http(s)://host[:port][/path] is expected, without user, password and query",
     rf"{_URL}(\?[^\s#]*)?$": "a URL http(s)://host[:port][/path][?query] is expected, without user and password",
-    "^[^@]*$": "host:port of brokers is expected, without user and password",
+    "^[^@/]*$": "host:port of brokers is expected, such as localhost:9092: no scheme, no user, no path",
 }
 """Pattern -> what it says."""
 

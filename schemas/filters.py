@@ -311,6 +311,26 @@ Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS), AfterValidator(
 
 Members = Annotated[Filters, Field(min_length=1)]
 
+
+def _spell_ids(filters: list[AnyFilter]) -> list[AnyFilter]:
+    """Filters on ids, which are texts, by the digits of whole numbers; objects in arrays have ids of their own."""
+    return [_spell_id(each) for each in filters]
+
+
+def _spell_id(wanted: AnyFilter) -> AnyFilter:
+    match wanted:
+        case Group(kind=kind, filters=filters):
+            return wanted.model_copy(update={kind: list(map(_spell_id, filters))})
+        case Eq(field="id", value=int(value)) if not isinstance(value, bool):
+            return wanted.model_copy(update={"value": str(value)})
+        case AnyOf(field="id", value=values) | NoneOf(field="id", value=values):
+            return wanted.model_copy(update={"value": [str(each) if type(each) is int else each for each in values]})
+    return wanted
+
+
+DocumentFilters = Annotated[Filters, AfterValidator(_spell_ids)]
+"""The same on documents: whole numbers are ids, too."""
+
 Nested.model_rebuild()
 Group.model_rebuild()
 

@@ -25,7 +25,7 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import FieldName, Filters, Number, OrderBy
+from schemas.filters import DocumentFilters, FieldName, Number, OrderBy
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -173,7 +173,7 @@ class QueryEvent(Strict):
     """Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic."""
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
-    filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
+    filters: DocumentFilters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
     order_by: OrderBy | None = None
     """Order of the results by an indexed field; missing: a lookup's newest first, else by rank."""
     group_by: FieldName | None = None

@@ -5,6 +5,7 @@ dictionaries to this model. A denied query gets a result, never a dead letter.
 """
 
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
@@ -13,6 +14,9 @@ from schemas.errors import DeadLetterClass, Reason
 from schemas.fields import Documented
 from schemas.headers import MAX_MESSAGE_CHARS
 from schemas.query import Wish
+
+VERSION: Final = version("rankstream")
+"""The version of rankstream that runs."""
 
 VECTOR: Final = "vector"
 KEYWORD: Final = "keyword"
@@ -141,7 +145,7 @@ class Passage(_Strict):
 class Neighbour(_Strict):
     """A document near a result, in the order of qdrant.context."""
 
-    id: str
+    id: str | int
     text: str | None
 
 
@@ -155,7 +159,8 @@ class Neighbours(_Strict):
 class Member(_Strict):
     """One document of a group, or the best one, which stands for it."""
 
-    id: str
+    id: str | int
+    """A whole number only with `documents.ids: integer`."""
     score: Score
     relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
@@ -227,6 +232,7 @@ class Offset(_Strict):
 class Provenance(_Strict):
     """Configuration, models, index and query from which the answer was computed."""
 
+    version: str | None = Field(default=None, description="Version of rankstream that answered.")
     config_hash: str | None
     recipe: str | None = Field(description="Name of the recipe; null: the query was refused.")
     recipe_hash: str | None

@@ -35,7 +35,7 @@ def kafka_client(settings: KafkaSettings) -> KafkaClient:
 
 def connect(settings: KafkaSettings) -> KafkaClient:
     """The client for a command, which can't wait until there is a broker. Raises FatalDelivery if none answers."""
-    reach(settings.bootstrap_servers)
+    reach(settings)
     return kafka_client(settings)
 
 

@@ -120,7 +120,8 @@ class Parts:
         self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
-        publisher = Publisher(member.way_out, models[0], self.decoder.normalise.cursors, models[1])
+        cursors, numbers_ids = self.decoder.normalise.cursors, settings.documents.ids == "integer"
+        publisher = Publisher(member.way_out, models[0], cursors, models[1], numbers_ids)
         self.finaliser = Finaliser(publisher, self.answers)
 
 
@@ -236,7 +237,7 @@ def _warn(settings: Settings) -> None:
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     hiding += ["files"] if settings.policies.listed.hides else []
     if hiding and not settings.firewall.enabled:
-        log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
+        log.warning("the firewall is off: clearances and labels hide nothing", policies=hiding)
 
 
 class PolicyFiles:

@@ -8,11 +8,11 @@ import pkgutil
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 import orjson
 import typer
@@ -21,17 +21,20 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, format_trace_id
+from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
-from flows.cli.ingestion import file_version, index_once, read_jsonl
-from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
-from flows.cli.query import QueryClient
-from flows.process.embedded import embedded_settings, start_embedded
+from flows.cli.ingestion import NumberedReader, index_once
+from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
+from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
+from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
+from flows.cli.records import Records, copy_stdin
+from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.query import MAX_LIMIT
-from schemas.settings import Defaults, KafkaSettings
+from schemas.settings import Defaults, KafkaSettings, Settings, load
 from schemas.texts import printable
 
 NAMESPACE = "python"
@@ -144,29 +147,56 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True)
 class Corpus:
-    """The demo's documents of a `version` by a name, and the namespace of the queries; None: the default one."""
+    """The demo's documents of a `version` by a name, the settings they are read with, and the queries' namespace.
+
+    `wrong` are records that are no documents, each with the reason. `written` is the configuration that was chosen.
+    """
 
     name: str
-    documents: Callable[[], Iterable[Mapping[str, Any]]]
+    documents: NumberedReader
     version: str
     directory: str
-    namespace: str | None
+    settings: Settings
+    namespace: str
+    wrong: Sequence[str] = ()
+    written: str | None = None
 
     @classmethod
-    def of_file(cls, path: Path, namespace: str | None) -> Self:
-        """A JSON Lines file. What it held before it was changed is no part of its index."""
-        version = file_version(path)
-        return cls(path.name, lambda: read_jsonl(path), version, f"own-{version[:_DIGITS]}", namespace)
+    def of_file(cls, path: Path, config: Path | None, namespace: str | None, console: Console) -> Self:
+        """Documents as a program exported them, read as the configuration says, or else as their values show."""
+        records, written = Records.of(path), None
+        if config is not None:
+            settings = load(config, index=Path())
+        else:
+            mapping = infer_records(records)
+            print_mapping(mapping, path.name, records.form, console)
+            written = write_yaml(mapping, path.name, records.form)
+            settings = embedded_settings(Path(), mapping.settings())
+            if namespace is None and mapping.namespaces:
+                namespace = mapping.namespaces[0][0]
+                say(console, f"searched: namespace {namespace}; --namespace names another")
+        searched = namespace if namespace is not None else settings.defaults.namespace
+        version = records.version()
+        directory = f"own-{version[:_DIGITS]}"
+        return cls(path.name, records.usable, version, directory, settings, searched, records.wrong(), written)
 
     @classmethod
-    def load_shipped(cls) -> Self:
+    def load_shipped(cls, config: Path | None) -> Self:
         """The documentation of Python's standard library, which is imported only if the index lacks it."""
-        documents = functools.cache(lambda: list(docstrings()))
-        return cls("the standard library's docstrings", documents, sys.version, "demo", NAMESPACE)
+        documents = functools.cache(lambda: list(enumerate(docstrings(), 1)))
+        settings = embedded_settings(Path()) if config is None else load(config, index=Path())
+        return cls("the standard library's docstrings", documents, sys.version, "demo", settings, NAMESPACE)
 
     def directory_in(self, cache: Path) -> Path:
         """The directory of the index: an index of other settings is none that can be opened with these."""
-        return cache / f"{self.directory}-{embedded_settings(cache).index_hash()[:_DIGITS]}"
+        return cache / f"{self.directory}-{self.settings.index_hash()[:_DIGITS]}"
+
+    def keep_in(self, directory: Path) -> Path:
+        """The directory of the index below one of the user's, which gets the configuration, too."""
+        directory.mkdir(parents=True, exist_ok=True)
+        if self.written is not None:
+            (directory / "rankstream.yaml").write_text(self.written, encoding="utf-8")
+        return directory / "index"
 
 
 def demo(
@@ -174,15 +204,42 @@ def demo(
         list[str] | None, typer.Option("--query", help="Query to send in place of the examples; may be repeated.")
     ] = None,
     documents: Annotated[
-        Path | None, input_file("JSON Lines file of your own documents, in place of the documentation.")
+        Path | None,
+        input_file(
+            "Your own documents, in place of the documentation: a file of JSON Lines, a JSON array or CSV, a folder of"
+            " Markdown or HTML, or - for standard input.",
+            folder=True,
+            stdin=True,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML configuration file of your documents, models, recipes and index settings; its servers are not"
+            " used. Default: decided by the documents, as `init` does."
+        ),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option(help="Namespace of your own documents to search. Default: `default`.")
+        str | None,
+        typer.Option(help="Namespace of your own documents to search. Default: the one with most documents."),
+    ] = None,
+    filters: Annotated[
+        list[FilterOption] | None,
+        filter_option(f"Condition on a field, or a filter as JSON, such as '{EXAMPLE}'; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
     serve_on: Annotated[
         bool, typer.Option("--serve", help="Keep the broker and the flow running, with the console, until Ctrl-C.")
     ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            metavar="DIRECTORY",
+            help="Keep the index, and the configuration that was chosen, in this directory. Default: the index stays in"
+            " the cache.",
+        ),
+    ] = None,
     judgements: Annotated[
         Path | None,
         typer.Option(dir_okay=False, help="With --serve: file for judgements (qrels). Default: next to the index."),
@@ -194,33 +251,43 @@ def demo(
 ) -> None:
     """Search the documentation of Python's standard library, or your own documents, which need a --query or --serve.
 
-    Broker and index run in this process. Exit code 1 if a query is refused, or if no leg could be searched.
+    Broker and index run in this process. Documents are taken as another program exported them; the fields that were
+    chosen for id, title, text and so on are printed, and documents that cannot be taken are counted, with the first
+    reasons. Exit code 1 if a query is refused, or if no leg could be searched.
     """
     begin_quietly()
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     if judgements is not None and not serve_on:
         raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
-    corpus = Corpus.load_shipped() if documents is None else Corpus.of_file(documents, namespace)
-    directory, console = corpus.directory_in(cache_dir.expanduser()), stderr if as_json else out
+    cache, console = cache_dir.expanduser(), stderr if as_json else out
+    if documents is None:
+        corpus = Corpus.load_shipped(config)
+    else:
+        corpus = Corpus.of_file(copy_stdin(cache) if documents == STDIN else documents, config, namespace, console)
+    directory = corpus.keep_in(keep) if keep is not None else corpus.directory_in(cache)
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
     statuses = set()
-    with start_embedded(directory, provider=provider) as running:
-        index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
+    with start_with_settings(corpus.settings, directory, provider) as running:
+        ingested = index_once(
+            running, corpus.name, corpus.documents, corpus.version, directory, console, complete=False
+        )
+        if ingested is not None:
+            lost = [*corpus.wrong, *map(str, ingested.rejected)]
+            print_skipped(lost, ingested.sent + len(corpus.wrong), console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), connection as query_client:
             for number, text in enumerate(query or (QUERIES if documents is None else ()), 1):
                 spans.clear()
                 event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
-                if corpus.namespace is not None:
-                    event["namespace"] = corpus.namespace
+                event |= {"namespace": corpus.namespace, **({"filters": filters} if filters else {})}
                 [result] = query_client.ask([event], _ANSWER_TIMEOUT)
                 print_result(result, text, as_json)
                 if not as_json:
-                    hint_of_nothing(result, corpus.namespace or Defaults().namespace, filtered=False)
+                    hint_of_nothing(result, corpus.namespace, filtered=bool(filters))
                 statuses.add(result["status"])
             if serve_on:
                 # A demo that answers and ends starts a sixth sooner without the web server.
@@ -231,6 +298,8 @@ def demo(
                 say(console, _command(kafka, directory, corpus))
                 serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
     console.print(span_tree(spans.get_finished_spans()))
+    if keep is not None and corpus.written is not None:
+        say(console, f"kept: {keep / 'rankstream.yaml'} and the index {directory}")
     raise typer.Exit(1 if statuses & UNANSWERED else 0)
 
 
@@ -240,7 +309,8 @@ def _command(kafka: KafkaSettings, directory: Path, corpus: Corpus) -> str:
     reached = {"bootstrap_servers": kafka.bootstrap_servers, "client": "librdkafka"}
     # JSON is YAML.
     config.write_bytes(orjson.dumps({"kafka": reached, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
-    namespace = f"--namespace {corpus.namespace} " if corpus.namespace is not None else ""
+    named = corpus.namespace != Defaults().namespace
+    namespace = f"--namespace {shlex.quote(corpus.namespace)} " if named else ""
     return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'
 
 

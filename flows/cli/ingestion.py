@@ -23,6 +23,7 @@ from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, ProducerRecord, RecordRefused
+from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
@@ -114,16 +115,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def ingest(
-    client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: OnProgress, timeout: float
+    client: KafkaClient,
+    topics: Topics,
+    documents: Iterable[Numbered],
+    progress: OnProgress,
+    timeout: float,
+    key: str = "id",
 ) -> Ingested:
-    """Produce the documents, keyed by id, and return their outcome once the client's group has committed all.
+    """Produce the documents, keyed by the id in the column `key`, and return their outcome once all are committed.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
     """
     own = uuid.uuid4().hex
     with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
-        sent = _send(client, topics.documents, documents, own, progress, timeout)
+        sent = _send(client, topics.documents, documents, own, progress, timeout, key)
         time.sleep(_SETTLES)
         rejected = [
             RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
@@ -138,7 +144,13 @@ def ingest(
 
 
 def _send(
-    client: KafkaClient, topic: str, documents: Iterable[Numbered], own: str, progress: OnProgress, timeout: float
+    client: KafkaClient,
+    topic: str,
+    documents: Iterable[Numbered],
+    own: str,
+    progress: OnProgress,
+    timeout: float,
+    key: str = "id",
 ) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,
@@ -157,7 +169,7 @@ def _send(
                 number, document = following
                 value = orjson.dumps(document)
                 headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(ProducerRecord(topic, _key(document), value, headers))
+                records.append(ProducerRecord(topic, _key(document, key), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 following = next(rest, None)
@@ -183,14 +195,14 @@ def _send(
             time.sleep(_POLL)
 
 
-def _key(document: Mapping[str, Any]) -> bytes:
+def _key(document: Mapping[str, Any], column: str) -> bytes:
     """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
-    return str(document.get("id", "")).encode()
+    return (id_of(document, column) or "").encode()
 
 
-DocumentReader = Callable[[], Iterable[Mapping[str, Any]]]
+NumberedReader = Callable[[], Iterable[Numbered]]
 
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
@@ -203,7 +215,13 @@ _QUIET: Final = 10.0
 
 
 def ingest_with_bar(
-    settings: KafkaSettings, name: str, documents: Iterable[Numbered], total: int, console: Console, timeout: float
+    settings: KafkaSettings,
+    name: str,
+    documents: Iterable[Numbered],
+    total: int,
+    console: Console,
+    timeout: float,
+    key: str = "id",
 ) -> Ingested:
     """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
@@ -219,37 +237,46 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings), settings.topics, documents, report, timeout)
+        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
 
 
-def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
-    """Produce a JSON Lines file, and wait until the indexing flow, whose settings are given, has dealt with all of it.
+def index_file(settings: KafkaSettings, name: str, documents: NumberedReader, console: Console, key: str) -> Ingested:
+    """Produce the documents of a file, and wait until the indexing flow, whose settings are given, has dealt with all.
 
-    Raises InputError naming the line that isn't an object, and DeliveryError.
+    Raises InputError naming the record that isn't an object, and DeliveryError.
     """
     try:
-        total = sum(1 for _ in numbered_jsonl(path))
+        total = sum(1 for _ in documents())
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
-    reach(settings.bootstrap_servers)
-    return ingest_with_bar(settings, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+    reach(settings)
+    return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, key)
 
 
 def index_once(
-    running: Embedded, name: str, corpus: DocumentReader, version: str, directory: Path, console: Console
-) -> None:
-    """Index `corpus` into the embedded engine, unless `directory` has this `version` under the same configuration.
+    running: Embedded,
+    name: str,
+    documents: NumberedReader,
+    version: str,
+    directory: Path,
+    console: Console,
+    *,
+    complete: bool = True,
+) -> Ingested | None:
+    """Index documents into the embedded engine; None if `directory` has this `version` under the same configuration.
 
-    Raises InputError if a document is rejected: figures about the others alone would mislead.
+    Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone would
+    mislead.
     """
-    digest = hashlib.sha256(orjson.dumps([running.settings.index_hash(), version])).hexdigest()
+    settings = running.settings
+    digest = hashlib.sha256(orjson.dumps([settings.index_hash(), version])).hexdigest()
     mark = directory / "indexed"
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
-        return
-    total, kafka = sum(1 for _ in corpus()), running.settings.kafka.indexing
+        return None
+    total, kafka, key = sum(1 for _ in documents()), settings.kafka.indexing, settings.documents.id_column
     with running.indexing():
-        ingested = ingest_with_bar(kafka, name, enumerate(corpus(), 1), total, console, _EMBEDDED_TIMEOUT)
-    if ingested.rejected:
+        ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
+    if ingested.rejected and complete:
         first, *others = ingested.rejected
         for each in others[: SHOWN - 1]:
             say(console, str(each))
@@ -258,3 +285,4 @@ def index_once(
     if not console.is_terminal:
         say(console, f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest, encoding="ascii")
+    return ingested

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "query": "query",
     "console": "console.command",
     "demo": "demo",
+    "init": "init",
     "evaluate": "evaluate.command",
     "tune": "evaluate.tune",
     "compare": "evaluate.command",

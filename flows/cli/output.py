@@ -39,9 +39,27 @@ Config = Annotated[
 ]
 
 
-def input_file(text: str, *names: str, once: bool = False) -> Any:
-    """An option with this help that names an existing file; unless it is read `once`, a pipe is refused."""
-    return typer.Option(*names, exists=True, dir_okay=False, callback=None if once else _regular_file, help=text)
+STDIN: Final = Path("-")
+
+
+def input_file(text: str, *names: str, once: bool = False, folder: bool = False, stdin: bool = False) -> Any:
+    """An option with this help that names an existing file; unless it is read `once`, a pipe is refused.
+
+    `folder`: it may be a folder; `stdin`: it may be - for standard input, too.
+    """
+    check = folder_or_stdin if stdin else _file_or_folder if folder else None if once else _regular_file
+    return typer.Option(*names, exists=not folder, dir_okay=folder, callback=check, help=text)
+
+
+def folder_or_stdin(path: Path | None) -> Path | None:
+    """The path of a file or a folder, or - for standard input. Raises typer.BadParameter for any other."""
+    return path if path == STDIN else _file_or_folder(path)
+
+
+def _file_or_folder(path: Path | None) -> Path | None:
+    if path is not None and not path.exists():
+        raise typer.BadParameter(f"{str(path)!r} does not exist")
+    return path if path is None or path.is_dir() else _regular_file(path)
 
 
 def _regular_file(path: Path | None) -> Path | None:
@@ -118,7 +136,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     shown = list(members(result))
     legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in each["legs"] for each in shown)]
     table = Table(title=printable(query), title_justify="left", expand=True)
-    names = [printable(each["id"]) for each in shown]
+    names = [printable(str(each["id"])) for each in shown]
     table.add_column("", min_width=2)
     table.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
@@ -145,7 +163,7 @@ def snippet(hit: Mapping[str, Any]) -> str:
         text, cut = best["text"][start:], best["start"] + start > 0
     shown = f"{'… ' if cut else ''}{' '.join(text.split())}"[:_SNIPPET]
     title = hit["payload"].get("title")
-    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != hit["id"] else shown
+    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != str(hit["id"]) else shown
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:

@@ -61,7 +61,11 @@ class QueryClient:
     @classmethod
     @contextmanager
     def connect(cls, client: KafkaClient, topics: Topics, tracer: Tracer | None = None) -> Iterator[Self]:
-        """A query client that reads from the present end of results and dead letters. Raises DeliveryError."""
+        """A query client that reads from the present end of results and dead letters.
+
+        Raises DeliveryError, also if a topic doesn't exist: a producer would wait for it.
+        """
+        client.tail(topics.queries).close()
         with (
             closing(client.bounded_reader(topics.results, from_end=True)) as reader,
             closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters,

@@ -33,7 +33,7 @@ from schemas.fields import rfc3339
 from schemas.pool import CandidatePool, PoolLeg, ScoreMeasure
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.stages import Coverage
-from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
+from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, VERSION, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
@@ -109,6 +109,7 @@ class PoolRanker:
         pool = (read.change_query(explain=True) if self.explain else read).pool
         asked, outcome = self.run(pool)
         provenance = {
+            "version": VERSION,
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
             "index_watermark": None,

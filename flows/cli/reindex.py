@@ -110,7 +110,7 @@ def reindex(
         for move in found.moves:
             say(stderr, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
         return
-    reach(settings.kafka.bootstrap_servers)
+    reach(settings.kafka)
     group = _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
     in_process.close()
     delivery = settings.delivery.model_copy(update={"replica": f"{settings.delivery.replica}-reindex"})

@@ -19,6 +19,7 @@ from flows.cli.config import begin
 from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
+from flows.cli.records import Records
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
@@ -72,9 +73,10 @@ def index(
     source: Annotated[
         Path | None,
         input_file(
-            "JSON Lines file of documents: send it to a running indexing flow, and wait until each is applied or"
-            " rejected.",
+            "File of documents (JSON Lines, a JSON array or CSV) or folder of Markdown or HTML: send it to a running"
+            " indexing flow, and wait until each is applied or rejected.",
             "--from",
+            folder=True,
         ),
     ] = None,
     allow_rejected: Annotated[
@@ -90,9 +92,10 @@ def index(
     logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
+    records = Records.of(source)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
-    ingested = index_file(kafka, source, stderr)
+    ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
@@ -179,7 +182,7 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    reach(settings.kafka.bootstrap_servers)
+    reach(settings.kafka)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
     done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)

@@ -15,8 +15,9 @@ from flows.process.replica import Replica, freeze_heap, indexing_replica, search
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
+from schemas.fields import merge_objects
 from schemas.settings import DeliverySettings, QdrantSettings, Settings, load
-from schemas.settings.section import Section
+from schemas.settings.section import Backend, Section
 
 _DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_interval": 0.005}
 """The broker has no transactions."""
@@ -73,18 +74,21 @@ class Embedded:
 
 
 def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """The settings of a process with everything in it but the broker. Raises ConfigError."""
-    return load(
-        None,
-        {
-            "delivery": _DELIVERY,
-            "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
-            "embedder": {"timeout": _TIMEOUT},
-            "rerank": {"timeout": _TIMEOUT},
-            "limits": {"timeout": 60},
-            **(overrides or {}),
-        },
-    )
+    """The settings of a process with everything in it but the broker; `overrides` go before. Raises ConfigError."""
+    own = {
+        "delivery": _DELIVERY,
+        "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
+    }
+    settings = load(None, merge_objects(own, overrides or {}))
+    # Behind the check of what was set: where they have no effect nobody has set them.
+    timeouts = {"embedder": _TIMEOUT, "rerank": _TIMEOUT, "limits": settings.limits.max_timeout}
+    sections = {name: getattr(settings, name) for name in timeouts}
+    patient = {
+        name: section.model_copy(update={"timeout": timeouts[name]})
+        for name, section in sections.items()
+        if "timeout" not in section.model_fields_set
+    }
+    return settings.model_copy(update=patient)
 
 
 def start_embedded(
@@ -97,7 +101,9 @@ def start_embedded(
     return _start(embedded_settings(index, overrides), provider)
 
 
-def start_with_settings(settings: Settings, index: Path | None) -> AbstractContextManager[Embedded]:
+def start_with_settings(
+    settings: Settings, index: Path | None, provider: TracerProvider | None = None
+) -> AbstractContextManager[Embedded]:
     """Start a broker in place of the configured one; models, recipes and index are those of the settings.
 
     `index`: an embedded index in this directory, in place of the configured one, which is only read. Raises ConfigError
@@ -105,11 +111,11 @@ def start_with_settings(settings: Settings, index: Path | None) -> AbstractConte
     """
     own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
     if index is not None:
-        asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", "api_key"})
+        asked = settings.qdrant.model_dump(exclude={*Backend.model_fields, "path", "create", "timeout"})
         if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
             asked["vectors"] |= _VECTORS
         own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
-    return _start(settings.model_copy(update=own), None)
+    return _start(settings.model_copy(update=own), provider)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Exit codes: 0 after SIGTERM, SIGINT or SIGHUP and a drain, 1 after a failure or 
 """
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,13 +17,20 @@ from flows.process.health import Health, Probe, announce, end_process, lasting, 
 from flows.process.replica import Build, Replica, freeze_heap
 from flows.process.supervision import StopSignals
 from operators.telemetry.export import close_traces, metric_export
-from schemas.errors import BackendError, DeliveryError
+from schemas.errors import BackendError, DeliveryError, RetriableDelivery
+from schemas.result import VERSION
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
 _PORTS: Final = 16
 """Ports of which the first free one is the health port, unless it is set."""
+
+_PATIENCE: Final = 60.0
+"""Seconds in which what a broker can't do yet is tried again; a supervisor then starts the process again."""
+
+_RETRY: Final = 1.0
+"""Seconds."""
 
 _EXPORT_TIMEOUT: Final = 1.0
 """Seconds that the last metrics have to be sent."""
@@ -40,12 +48,11 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     registry = in_process.instruments.registry
     tries = _PORTS if settings.telemetry.finds_port else 1
     health = Health(settings.telemetry.host, port, registry, tries=tries) if port is not None else None
+    log.info("starting", version=VERSION, flows=sorted(flows))
     export = metric_export(in_process.instruments)
     traces = in_process.traces
-    try:
-        replicas = {name: build(settings, in_process) for name, build in flows.items()}
-    except (DeliveryError, BackendError) as error:
-        log.error("cannot start", reason=str(error))
+    replicas = _build(settings, in_process, flows)
+    if replicas is None:
         return 1
     freeze_heap()
 
@@ -83,6 +90,30 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         health.close()
     log.info("drained")
     return 0
+
+
+def _build(settings: Settings, in_process: InProcess, flows: Mapping[str, Build]) -> dict[str, Replica] | None:
+    """A replica of each flow; None, and a line in the log, if one cannot start.
+
+    A broker that is just starting refuses for seconds what it will take then: it is tried again.
+    """
+    limit, replicas = time.monotonic() + _PATIENCE, dict[str, Replica]()
+    while True:
+        try:
+            for name, build in flows.items():
+                if name not in replicas:
+                    replicas[name] = build(settings, in_process)
+        except RetriableDelivery as error:
+            if time.monotonic() > limit:
+                log.error("cannot start", reason=str(error))
+                return None
+            log.warning("cannot start yet", reason=str(error), retry_in_s=_RETRY)
+            time.sleep(_RETRY)
+        except (DeliveryError, BackendError) as error:
+            log.error("cannot start", reason=str(error))
+            return None
+        else:
+            return replicas
 
 
 def _run(replica: Replica, traces: TracerProvider) -> None:

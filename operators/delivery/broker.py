@@ -18,6 +18,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import IncompatibleBrokerVersion, KafkaError
 
 from operators.delivery.kafka_python.connection import connection, describe, unmade
+from operators.delivery.listener import Symptom, examine
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import DeliveryMode
@@ -93,19 +94,21 @@ _CONNECT: Final = 5.0
 _PORT: Final = 9092
 
 
-def reach(bootstrap_servers: str) -> None:
-    """Raise FatalDelivery, with the reason for each server, if none accepts a connection within 5 seconds."""
-    reasons = []
-    for server in bootstrap_servers.split(","):
+def reach(settings: KafkaSettings) -> None:
+    """Raise FatalDelivery, with the reason for each server and what to do, if none of them is a broker for us."""
+    found: dict[str, Symptom] = {}
+    for server in settings.bootstrap_servers.split(","):
         try:
-            socket.create_connection(address(server), _CONNECT).close()
+            with socket.create_connection(address(server), _CONNECT) as connected:
+                symptom = examine(settings, connected)
         except OSError as error:
-            reasons.append(f"{server.strip()} ({_why(error)})")
-        else:
+            symptom = Symptom(_why(error), "start it, or correct kafka.bootstrap_servers")
+        if symptom is None:
             return
-    raise FatalDelivery(
-        f"no Kafka broker answers at {', '.join(reasons)}: start it, or correct kafka.bootstrap_servers"
-    )
+        found[server.strip()] = symptom
+    reasons = ", ".join(f"{server} ({symptom.why})" for server, symptom in found.items())
+    cures = "; ".join(dict.fromkeys(symptom.cure for symptom in found.values()))
+    raise FatalDelivery(f"no Kafka broker answers at {reasons}: {cures}")
 
 
 def address(server: str) -> tuple[str, int]:
@@ -132,7 +135,7 @@ def administration(settings: KafkaSettings) -> Iterator[Any]:
 
     Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
     """
-    reach(settings.bootstrap_servers)
+    reach(settings)
     try:
         admin = KafkaAdminClient(**connection(settings))
     except KafkaError as error:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -40,19 +41,19 @@ def check_files(section: TlsSettings | SchemaRegistrySettings, path: str) -> Non
     """Raise ConfigError, naming the setting of this `path`, if a file can't be read or holds no certificate or key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if section.ca_file is not None:
-        with _naming(f"{path}.ca_file"):
+        with _naming(f"{path}.ca_file", section.ca_file):
             context.load_verify_locations(section.ca_file)
     if section.certificate_file is not None and section.key_file is not None:
-        with _naming(f"{path}.certificate_file"):
+        with _naming(f"{path}.certificate_file", section.certificate_file):
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(section.certificate_file)
         password = secret(section, path, "key_password") if isinstance(section, TlsSettings) else None
-        with _naming(f"{path}.key_file"):
+        with _naming(f"{path}.key_file", section.key_file):
             # Without a password of any kind OpenSSL would ask for it on the terminal.
             context.load_cert_chain(section.certificate_file, section.key_file, password or "")
 
 
 @contextmanager
-def _naming(setting: str) -> Iterator[None]:
+def _naming(setting: str, file: Path | None) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
@@ -60,12 +61,12 @@ def _naming(setting: str) -> Iterator[None]:
         reason = error.reason.replace("_", " ").lower() if error.reason else "not a PEM key that key_password opens"
         raise ConfigError(f"{setting}: {reason}") from error
     except OSError as error:
-        raise ConfigError(f"{setting}: {error.strerror}") from error
+        raise ConfigError(f"{setting}: {file}: {error.strerror}") from error
 
 
 def secret(section: Section, path: str, name: str) -> str | None:
     """The secret of a section of this `path`, read from its file if one is configured. Raises ConfigError."""
-    with _naming(f"{path}.{name}_file"):
+    with _naming(f"{path}.{name}_file", getattr(section, f"{name}_file")):
         return section.secret(name)
 
 
@@ -95,7 +96,7 @@ class TokenSource:
         """
         path = self._sasl.token_file
         if path is not None:
-            with _naming("kafka.sasl.token_file"):
+            with _naming("kafka.sasl.token_file", path):
                 value = _bearer(read_secret(path))
             if value is None:
                 raise ConfigError("kafka.sasl.token_file: expected a bearer token in the file")

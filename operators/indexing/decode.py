@@ -1,15 +1,8 @@
 """Decode: a message's bytes become a document in flight, or a named error.
 
-A row of a database, as change data capture writes it, becomes a document event
--------------------------------------------------------------------------------
-- `columns` say which column has which field of a document. Such a field comes from that column alone. All other columns
-  stay as they are.
-- In the envelope `debezium`, a row is one of Debezium's that was flattened. `__deleted` or the operation `d` in `__op`
-  makes it a deletion. Names that begin with two underscores are Debezium's own, and are left out.
-- Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
-- A row may be behind the envelope of Kafka Connect's JSON converter, next to its schema.
-- A message without value is a deletion, whose key has the columns of the id and of the namespace.
-- An integer is a text as an id and as a namespace.
+A row becomes an event first (operators.mapping.rows), then its values are read in their formats, and its markup becomes
+text. In the envelope `debezium`, a message without value is a deletion, whose key has the columns of the id and of the
+namespace.
 """
 
 import math
@@ -22,6 +15,8 @@ import structlog
 
 from operators.access.filters import on_fields
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
+from operators.indexing.markup import read_markup
+from operators.mapping.rows import name_by_texts, read_row, rename_columns, unwrap
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse_message
@@ -42,10 +37,6 @@ from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
 
 _CONTENT: Final = ("title", TEXT, VECTOR, LANG)
-
-_TIMES: Final = ("__source_ts_ms", "__ts_ms")
-_NAMES: Final = ("id", "namespace")
-_CONNECT: Final = {"schema", "payload"}
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -127,7 +118,8 @@ class DocumentDecoder:
         parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
-        return from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)
+        event = read_markup(read_row(parsed.event, self.documents), "html", self.documents.html)
+        return read_markup(event, "markdown", self.documents.markdown)
 
 
 def read_deletion(given: dict[str, Any]) -> DeletionEvent:
@@ -161,42 +153,14 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
     return {"op": "delete", "namespace": namespace, "id": id_}
 
 
-def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """The row with the fields of a document in place of the columns that have them."""
-    found = {field: row[column] for field, column in columns.items() if column in row}
-    taken = {*columns, *columns.values()}
-    return {**{name: value for name, value in row.items() if name not in taken}, **found}
-
-
-def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """The document event of a flattened row. Raises InputError `invalid` for a payload that is no row."""
-    if row.keys() == _CONNECT:
-        row = row["payload"]
-        if not isinstance(row, dict):
-            raise InputError(DeadLetterClass.INVALID, "payload: an object is expected", "payload")
-    event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
-    for name in _NAMES:
-        if type(event.get(name)) is int:
-            event[name] = str(event[name])
-    if row.get("__deleted") in (True, "true") or row.get("__op") == "d":
-        # The other columns are those of the row before, or empty.
-        kept = {name: event[name] for name in (*_NAMES, "destination", "collection", "updated_at") if event.get(name)}
-        event = {**kept, "op": "delete"}
-    if event.get("updated_at") is None:
-        event.pop("updated_at", None)
-        if (stamp := next((row[name] for name in _TIMES if type(row.get(name)) is int), None)) is not None:
-            event["updated_at"] = stamp / 1000
-    return event
-
-
 def read_tombstone(key: bytes | None, columns: Mapping[str, str]) -> dict[str, Any]:
     """The deletion that a message without value stands for. Raises InputError `invalid` for a key without an id."""
     row = _read_key(key)
-    event = from_debezium(row, columns) if isinstance(row, dict) else {}
+    event = name_by_texts(rename_columns(unwrap(row), columns)) if isinstance(row, dict) else {}
     if event.get("id") is None:
         what = f"a message without value is a deletion, and its key has the column {columns.get('id', 'id')}"
         raise InputError(DeadLetterClass.INVALID, what, "key")
-    return {"op": "delete", **{name: event[name] for name in _NAMES if event.get(name) is not None}}
+    return {"op": "delete", **{name: event[name] for name in ("id", NAMESPACE) if event.get(name) is not None}}
 
 
 def _read_key(key: bytes | None) -> object:

@@ -142,6 +142,7 @@ def _derive(document: DocumentInFlight, context: ContextSettings, fields: Mappin
     found = group_position(context, document.destination, document.namespace, fields)
     group, order = found if found is not None else (None, None)
     derived = {keys.CREATED: round(created * 1000) if created is not None else 0, keys.GROUP: group, keys.ORDER: order}
+    derived[keys.FIELDS] = sum(value is not None and name[:1] != "_" for name, value in fields.items())
     return {**derived, keys.EXPIRES: _expiry(document, fields)} if document.expires else derived
 
 

@@ -1,6 +1,7 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -18,7 +19,7 @@ from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
 from operators.ranking.decay import resolve
 from operators.text.passages import Matcher
-from schemas.document import CONTENT, MARKS
+from schemas.document import CONTENT, FIELDS, MARKS
 from schemas.errors import Reason
 from schemas.filters import names_of
 from schemas.pool import encode_vector
@@ -35,6 +36,8 @@ _WHY: Final = {
     Reason.DEADLINE: "the query's deadline passed",
     Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
 }
+
+_WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _LOOKED_UP: Final = {QueryShape.FAST_PATH: RetrievalStage.FAST_PATH, QueryShape.LOOKUP: RetrievalStage.STRUCTURED}
@@ -141,12 +144,15 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     own = _own_ids(legs)
     hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
     contents = _number_contents(hits)
+    # Their order alone: the number would tell of fields that are hidden.
+    sizes: list[Any] = sorted({size for each in hits.values() if type(size := each.get(FIELDS)) is int})
     # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
     given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
     times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
+        number |= {FIELDS: sizes.index(size)} if (size := payload.get(FIELDS)) in sizes else {}
         visible = hide(payload, hidden).items()
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
@@ -242,6 +248,20 @@ def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield hit
         if "group" in hit:
             yield from hit["group"]["results"]
+
+
+def number_ids(hits: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hits, with those of their groups and their neighbours, whose ids that are whole numbers are numbers."""
+    return [_number(hit) for hit in hits]
+
+
+def _number(hit: Mapping[str, Any]) -> dict[str, Any]:
+    own = {**hit, "id": int(hit["id"]) if _WHOLE.fullmatch(hit["id"]) else hit["id"]}
+    if "neighbours" in hit:
+        own["neighbours"] = {side: number_ids(around) for side, around in hit["neighbours"].items()}
+    if "group" in hit:
+        own["group"] = {**hit["group"], "results": number_ids(hit["group"]["results"])}
+    return own
 
 
 def records_of(results: Sequence[Candidate], outcome: Outcome, guard: AccessFilter | None) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from operators.text.expression import Any as AnyOf
 from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
 from operators.text.terms import SparseVector
 from schemas import document
-from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
+from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
@@ -47,7 +47,7 @@ _ALONE: Final = frozenset({TYPE, "created_at", "updated_at", "cycle"})
 _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()),
     *(stage.reads for stage in (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))),
-) - {CONTENT}
+) - {CONTENT, FIELDS}
 """The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
 

@@ -5,6 +5,7 @@ single Han character or Hangul syllable is a keyword, too.
 """
 
 import hashlib
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,8 +15,8 @@ from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.fusion import truncate
-from operators.ranking.run import Run
-from schemas.document import COLUMNS, CONTENT, READ
+from operators.ranking.run import Run, stamp
+from schemas.document import COLUMNS, CONTENT, FIELDS, READ, TIMES
 from schemas.recipes.stages import Dedupe
 from schemas.texts import nfc, nfkc
 
@@ -86,21 +87,34 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
-    """Drop each candidate that has the content of an earlier one; a candidate without content is never a duplicate.
+    """Keep the newest candidate of each content; a candidate without content is never a duplicate.
 
+    Of copies of one time the one with most fields stays, and of these the first. Copies have nearly one score, so that
+    chance decides which of them a leg lists first.
     Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
-    Source: memini's `search.Dedup`.
+    Source: memini's `search.Dedup`; that the newest stays is our own.
     """
     contents = [candidate.payload.get(CONTENT) for candidate in candidates]
     if set(map(type, contents)) - {int}:
         contents = [identify_content(candidate.payload) for candidate in candidates]
     kept = list(candidates)
     if len(set(contents)) < len(contents):
-        first = {found: place for place, found in reversed(list(enumerate(contents)))}
-        kept = [each for at, each in enumerate(candidates) if contents[at] is None or first[contents[at]] == at]
+        best: dict[int | None, Candidate] = {}
+        for found, each in zip(contents, candidates, strict=True):
+            if found not in best or _freshness(each) > _freshness(best[found]):
+                best[found] = each
+        kept = [each for found, each in zip(contents, candidates, strict=True) if found is None or best[found] is each]
     kept = truncate(kept, stage.limit)
     run.explain(stage, kept, (candidate.score for candidate in kept))
     return kept
+
+
+def _freshness(candidate: Candidate) -> tuple[float, int]:
+    """The time of the document, undated ones first, and the number of its fields."""
+    payload = candidate.payload
+    times = (stamp(payload.get(name)) for name in reversed(TIMES))
+    fields = payload.get(FIELDS)
+    return next((time for time in times if time is not None), -math.inf), fields if type(fields) is int else 0
 
 
 SHORTEST: Final = 2

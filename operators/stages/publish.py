@@ -20,14 +20,14 @@ from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolS
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
-from operators.query.result import debug, page, pool, records_of, result, reuse_pool
+from operators.query.result import debug, number_ids, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected, result_id
 from schemas.fields import rfc3339
-from schemas.result import RetrievalStage
+from schemas.result import VERSION, RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -40,6 +40,7 @@ class Publisher:
     embedder: str | None
     cursors: CursorCodec
     sparse_encoder: str | None = None
+    numbers_ids: bool = False
     off_scale: set[str] = field(default_factory=set)
     """Recipes whose documents' importance was outside its scale."""
 
@@ -48,6 +49,7 @@ class Publisher:
         retrieval, origin, asked, outcome = query.retrieval, query.message.origin, query.asked, query.outcome
         results, mark = page(asked, outcome), query.cache.scope.watermark
         provenance = {
+            "version": VERSION,
             "config_hash": self.way_out.config_hash,
             "models": {
                 "embedder": self.embedder,
@@ -92,6 +94,8 @@ class Publisher:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.event["retrieval_stage"] is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
+        if self.numbers_ids:
+            own["results"] = number_ids(event["results"])
         return own
 
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:

@@ -41,7 +41,7 @@ from opentelemetry.sdk.metrics.export import (
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
@@ -57,6 +57,7 @@ from prometheus_client.samples import Sample
 
 from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
+from schemas.result import VERSION
 
 if TYPE_CHECKING:
     from requests import Session
@@ -237,7 +238,9 @@ def _exporters(signal: str, known: Mapping[str, Exporter]) -> list[Exporter]:
 
 
 def _resource() -> Resource:
-    return Resource.create({SERVICE_NAME: "rankstream"}).merge(OTELResourceDetector().detect())
+    return Resource.create({SERVICE_NAME: "rankstream", SERVICE_VERSION: VERSION}).merge(
+        OTELResourceDetector().detect()
+    )
 
 
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE

@@ -12,12 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from platform import python_version
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.samples import Exemplar, Sample
+
+from schemas.result import VERSION
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of durations: from a step within the process to the longest deadline."""
@@ -82,6 +85,9 @@ class Instruments:
         self.registry = CollectorRegistry()
         # The process's processor time, memory and descriptors by the names of Prometheus's clients; on Linux.
         ProcessCollector(registry=self.registry)
+        said, labels = "1, with the version of rankstream that runs.", ("version", "python")
+        build = Gauge("build_info", said, labels, namespace="rankstream", registry=self.registry)
+        build.labels(VERSION, python_version()).set(1)
         self.by_name: dict[str, Any] = {}
         self._making = threading.Lock()
 

@@ -24,7 +24,7 @@ from operators.wire.parsing import ParsedMessage
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.headers import fold_name
-from schemas.result import Status, TotalRelation
+from schemas.result import VERSION, Status, TotalRelation
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import PolicySettings
 from schemas.settings.section import matches
@@ -159,6 +159,7 @@ def refused_result(parsed: ParsedMessage, origin: Origin, config_hash: str, caus
         "warnings": [],
         "removed_by_firewall": 0,
         "provenance": {
+            "version": VERSION,
             "config_hash": config_hash,
             "recipe": None,
             "recipe_hash": None,

@@ -25,6 +25,7 @@ from schemas.recipes.fusion import FUSION
 from schemas.recipes.stages import (
     LATER,
     Coverage,
+    Dedupe,
     DistanceStage,
     FusionStage,
     LlmRerank,
@@ -239,7 +240,7 @@ class Recipe:
     @cached_property
     def timed(self) -> bool:
         """True if the ranking depends on the query's clock, also where the query names no time."""
-        timed = (stage.reads for stage in self.running if not isinstance(stage, Versions))
+        timed = (stage.reads for stage in self.running if not isinstance(stage, Versions | Dedupe))
         return not _STAMPS.isdisjoint(frozenset().union(*timed))
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from schemas.document import COLUMNS, CONTENT, MARKS
+from schemas.document import COLUMNS, CONTENT, FIELDS, MARKS, TIMES
 from schemas.fields import Strict
 from schemas.result import KEYWORD, VECTOR
 
@@ -98,10 +98,10 @@ Scale = Annotated[
 
 
 class Dedupe(RecipeStage):
-    """Deduplication: of candidates with the same content the first one stays."""
+    """Deduplication: of candidates with the same content the newest one stays, or else the one with most fields."""
 
     name: ClassVar = "dedupe"
-    FIELDS: ClassVar = frozenset({CONTENT})
+    FIELDS: ClassVar = frozenset({CONTENT, FIELDS, *TIMES})
     limit: Limit = 0
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
-from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
+from pydantic import Field, JsonValue, StringConstraints, field_validator
 
 from schemas.fields import Answer, Newer, Point
 from schemas.settings.section import Amount, Body, Concurrency, Count, JsonObject, ModelServer, Seconds, Url
@@ -39,10 +39,12 @@ class EmbedderSettings(ModelServer):
     cache_mib: Amount = 64
     """MiB of query embeddings to cache, by namespace and text; 0: no cache."""
 
-    @property
-    def served(self) -> bool:
-        """True if a server at `url` is the embedder."""
-        return self.kind not in {"minilm", "none"}
+    servers: ClassVar = ("openai", "tei", "cohere", "voyage", "nim")
+    used_by: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "precision": ("minilm",),
+        **dict.fromkeys(("model", "dimensions", "prompts", "query_prefix", "document_prefix"), servers),
+        **dict.fromkeys(("query_prompt_name", "document_prompt_name"), ("tei",)),
+    }
 
     @property
     def purposes(self) -> Mapping[str, Mapping[str, str]] | None:
@@ -63,18 +65,12 @@ class EmbedderSettings(ModelServer):
                 found[purpose] = given
         return found
 
-    @model_validator(mode="after")
-    def _has_url(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.served and self.url is None:
-            raise ValueError(f"{self.kind} needs url")
-        if self.kind != "minilm" and self.precision != "auto":
-            raise ValueError(f"{self.kind} has no use of precision")
-        own = (self.query_prefix, self.document_prefix, self.query_prompt_name, self.document_prompt_name)
-        if not self.served and (self.prompts != "none" or any(own) or self.dimensions is not None):
-            raise ValueError(f"{self.kind} has no use of prompts and dimensions")
-        if self.kind != "tei" and (self.query_prompt_name or self.document_prompt_name):
-            raise ValueError(f"{self.kind} knows no names of prompts: set query_prefix and document_prefix")
-        return self
+            yield f"{self.kind} needs url"
+        if self.prompts != "none" and None not in (self.query_prefix, self.document_prefix):
+            yield "prompts: no effect with query_prefix and document_prefix; remove it, or one of these"
 
 
 _PREFIXES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -110,10 +106,7 @@ class SparseEncoderSettings(ModelServer):
     cache_mib: Amount = 64
     """MiB of encoded queries to cache, by namespace and text; 0: no cache."""
 
-    @property
-    def served(self) -> bool:
-        """True if there is a sparse encoder, which is a server."""
-        return self.kind != "none"
+    servers: ClassVar = ("tei", "openai")
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()
@@ -125,6 +118,9 @@ _Hosted = Literal["cohere", "jina", "voyage", "mixedbread", "dashscope"]
 _Server = Literal["nim", "tei", "tei_predict", "vllm", "vllm_score", "sglang"]
 _SmallServer = Literal["infinity", "llama_server", "xinference", "localai"]
 """Rerankers behind an API: of services, of servers for many users, and of servers for a few."""
+
+_OF_PAIRS: Final = ("tei_predict", "vllm_score")
+"""Rerankers whose calls are pairs, of any number of queries."""
 
 
 class RerankSettings(ModelServer):
@@ -176,6 +172,21 @@ class RerankSettings(ModelServer):
     cache: Amount = 50_000
     """Scores of rerankers and chat models to cache, by query and texts; 0: none."""
 
+    servers: ClassVar = get_args(Literal[_Hosted, _Server, _SmallServer])
+    used_by: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **dict.fromkeys(("path", "file", "precision"), ("onnx",)),
+        "mode": ("chat",),
+        **dict.fromkeys(("idf", "on_the_fly"), ("late_interaction",)),
+        **dict.fromkeys(("timeout", "max_batch", "max_concurrency"), ("late_interaction", "onnx", *servers)),
+        **dict.fromkeys(("model", "max_batch_chars", "prompts", "query_template", "document_template"), servers),
+        "instruction": servers,
+        # An answer of these has all scores, or is a fault.
+        "omitted": tuple(kind for kind in servers if kind not in _OF_PAIRS),
+        "trusted": _OF_PAIRS,
+        # The choices of a chat model are cached, too, whatever reranks.
+        "cache": ("late_interaction", "onnx", *servers, "chat", "none"),
+    }
+
     @property
     def documents(self) -> int:
         """The number of documents in a call; for late interaction, of queries."""
@@ -187,11 +198,6 @@ class RerankSettings(ModelServer):
         return self.max_concurrency if self.max_concurrency is not None else _CALLS.get(self.kind, 16)
 
     @property
-    def served(self) -> bool:
-        """True if a server at `url` is the reranker."""
-        return self.kind not in {"none", "late_interaction", "onnx", "chat"}
-
-    @property
     def templates(self) -> tuple[str, str] | None:
         """The templates of queries and documents, with the instruction in its place; None without any."""
         query, document = _TEMPLATES[self.prompts]
@@ -200,30 +206,28 @@ class RerankSettings(ModelServer):
             return None
         return query.replace("{instruction}", self.instruction or _INSTRUCTION), document
 
-    @model_validator(mode="after")
-    def _has_place(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.served and self.url is None:
-            raise ValueError(f"{self.kind} needs url")
+            yield f"{self.kind} needs url"
         if self.kind == "onnx" and self.path is None:
-            raise ValueError("onnx needs path")
-        if self.kind != "onnx" and (self.file is not None or self.precision != "auto"):
-            raise ValueError(f"{self.kind} has no use of file and precision")
+            yield "onnx needs path"
         if self.kind == "onnx" and self.calls != 1:
-            raise ValueError("onnx: the model in this process makes one call at a time (max_concurrency: 1)")
-        return self
+            yield "onnx: the model in this process makes one call at a time (max_concurrency: 1)"
+        if self.kind == "late_interaction" and self.max_doc_chars and not self.on_the_fly:
+            yield "max_doc_chars: late_interaction reads texts with on_the_fly alone; remove it, or set on_the_fly"
+        if self.served:
+            yield from self._find_wrong_templates()
 
-    @model_validator(mode="after")
-    def _has_use_of_prompts(self) -> Self:
-        templates = self.templates
-        if templates is not None and not self.served:
-            raise ValueError(f"{self.kind} has no use of templates")
-        for template, name in zip(templates or (), ("query", "document"), strict=False):
+    def _find_wrong_templates(self) -> Iterator[str]:
+        for template, name in zip(self.templates or (), ("query", "document"), strict=False):
             if f"{{{name}}}" not in template:
-                raise ValueError(f"{name}_template: {{{name}}} is missing")
+                yield f"{name}_template: {{{name}}} is missing"
+        if self.prompts != "none" and self.query_template and self.document_template:
+            yield "prompts: no effect with query_template and document_template; remove it, or one of these"
         read = "{instruction}" in (self.query_template or _TEMPLATES[self.prompts][0])
         if self.instruction is not None and not read and self.kind not in _INSTRUCTED:
-            raise ValueError(f"{self.kind} has no field for an instruction: set query_template, with {{instruction}}")
-        return self
+            yield f"{self.kind} has no field for an instruction: set query_template, with {{instruction}}"
 
 
 _INSTRUCTED: Final = frozenset({"sglang", "dashscope"})
@@ -279,6 +283,8 @@ class ChatSettings(ModelServer):
     body: Newer[Answer[Body]] = Field(default={})
     timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
+
+    servers: ClassVar = ("openai", "openai_reasoning", "deepseek", "anthropic")
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()

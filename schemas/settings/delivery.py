@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
-from schemas.fields import Index, Point
+from schemas.errors import unknown
+from schemas.fields import Index, Newer, Point
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url, is_pattern, matches
 
@@ -68,7 +69,7 @@ class TlsSettings(Section):
 
     def contradictions(self) -> Iterator[str]:
         yield from _find_half_pair(self)
-        if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
+        if self.key_file is None and self.find_changed(("key_password", "key_password_file")):
             yield "key_password needs key_file"
 
 
@@ -100,18 +101,18 @@ class SaslSettings(Section):
 
     def contradictions(self) -> Iterator[str]:
         if self.mechanism is None:
-            yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "set without mechanism")
+            yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "no effect without mechanism; remove, or set it")
         elif self.mechanism != "OAUTHBEARER":
-            yield from _find_unused(self, _TOKEN, f"not for {self.mechanism}")
+            yield from _find_unused(self, _TOKEN, f"no effect with {self.mechanism}; remove")
             yield from _find_absent(self, self.mechanism, ("username",), ("password", "password_file"))
         else:
-            yield from _find_unused(self, _PASSWORD, "not for OAUTHBEARER")
-            if len(sources := _names_given(self, _SOURCES)) != 1:
+            yield from _find_unused(self, _PASSWORD, "no effect with OAUTHBEARER; remove")
+            if len(sources := self.find_changed(_SOURCES)) != 1:
                 yield f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"
             elif sources == ["token_url"]:
                 yield from _find_absent(self, "token_url", ("client_id",), ("client_secret", "client_secret_file"))
             else:
-                yield from _find_unused(self, _CLIENT, f"not with {sources[0]}")
+                yield from _find_unused(self, _CLIENT, f"no effect with {sources[0]}; remove")
 
 
 class SchemaRegistrySettings(Section):
@@ -135,11 +136,10 @@ class SchemaRegistrySettings(Section):
     """Seconds for an answer; then the registry is asked again."""
 
     def contradictions(self) -> Iterator[str]:
-        password = _names_given(self, ("password", "password_file"))
-        token = _names_given(self, ("token", "token_file"))
-        needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
+        password = self.find_changed(("password", "password_file"))
+        token = self.find_changed(("token", "token_file"))
         if self.url is None:
-            yield from _find_unused(self, needing, "set without url")
+            yield from _find_unused(self, tuple(type(self).model_fields), "no effect without url; remove, or set it")
         if (self.username is None) != (not password):
             yield "username and password, or password_file, need each other"
         if token and self.username is not None:
@@ -149,17 +149,13 @@ class SchemaRegistrySettings(Section):
         yield from _find_half_pair(self)
 
 
-def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if getattr(section, name) not in (None, {})]
-
-
 def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[str]:
     if (section.certificate_file is None) != (section.key_file is None):
         yield "certificate_file and key_file need each other"
 
 
 def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
-    if given := _names_given(section, names):
+    if given := section.find_changed(names):
         yield f"{', '.join(given)}: {why}"
 
 
@@ -259,8 +255,8 @@ class KafkaSettings(Section):
 
     client: Literal["librdkafka", "kafka-python"] = "librdkafka"
     """Kafka client library; docs/why/delivery.md compares the two."""
-    bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@]*$")
-    """host:port of brokers, comma-separated."""
+    bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]*$")
+    """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
     """Consumer group of the search flow; indexing appends -indexing to it."""
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
@@ -320,11 +316,11 @@ class KafkaSettings(Section):
     def contradictions(self) -> Iterator[str]:
         protocol = self.security_protocol
         if not protocol.endswith("SSL") and self.tls != TlsSettings():
-            yield f"tls is set, but security_protocol {protocol} doesn't use it"
+            yield f"tls: no effect with security_protocol {protocol}; remove, or set it to SSL or SASL_SSL"
         if protocol.startswith("SASL") and self.sasl.mechanism is None:
             yield f"security_protocol {protocol} needs sasl.mechanism"
         if not protocol.startswith("SASL") and self.sasl.mechanism is not None:
-            yield f"sasl is set, but security_protocol {protocol} doesn't use it"
+            yield f"sasl: no effect with security_protocol {protocol}; remove, or set it to SASL_PLAINTEXT or SASL_SSL"
         if not self.bootstrap_servers:
             yield "bootstrap_servers: the host:port of a broker is expected"
         if self.heartbeat_interval >= self.session_timeout:
@@ -381,15 +377,62 @@ class DeliverySettings(Section):
     """Seconds without progress of the worker or a delivery that end the process (exit 1)."""
 
 
+class MarkupSettings(Section):
+    """Fields that are written in a markup language, by the names that they have in the index."""
+
+    fields: list[str] = Field(default=[])
+    """Fields whose text is taken out of the markup: it is what is searched, shown and highlighted. Default: none."""
+    keep_original: bool = Field(
+        default=False,
+        description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
+    )
+
+    def contradictions(self) -> Iterator[str]:
+        if self.keep_original and not self.fields:
+            yield "keep_original: no effect without fields; remove, or name the fields"
+
+
+def _known_format(name: str) -> str:
+    if "%" in name or name in FORMATS:
+        return name
+    raise ValueError(unknown(name, FORMATS, "format"))
+
+
+FORMATS: Final = (
+    *("integer", "decimal", "decimal_comma", "boolean"),
+    *("iso_utc", "rfc2822", "unix", "unix_ms", "unix_us"),
+)
+"""Forms of numbers and booleans in text, and of times. A time's may also be a pattern, such as %d.%m.%Y."""
+
+Format = Annotated[str, AfterValidator(_known_format)]
+
+
 class DocumentSettings(Section):
     """The form in which documents come."""
 
     envelope: Point[Literal["none", "debezium"]] = "none"
-    """debezium: rows that Debezium's event flattening wrote; none: document events."""
+    """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
-    """Field of a document -> name that it has in the messages, such as a row's column."""
+    """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
+    object."""
+    ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
+        default="text",
+        description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
+        " id gets a digest of its content as its id. Default: text.",
+    )
+    formats: Newer[Point[dict[str, Format]]] = Field(default={})
+    """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
+    numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
+    pattern such as "%d.%m.%Y %H:%M". Default: none. `rankstream init` finds them."""
+    html: Newer[Point[MarkupSettings]] = MarkupSettings()
+    markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
     """Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`."""
+
+    @property
+    def id_column(self) -> str:
+        """The name of the id in the messages."""
+        return self.columns.get("id", "id")
 
 
 class Limits(Section):
@@ -404,3 +447,7 @@ class Limits(Section):
     max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
     overrides: Allowed | None = None
     """Recipe parameter -> bounds within which queries may override it; null: all parameters."""
+
+    def contradictions(self) -> Iterator[str]:
+        if self.timeout > self.max_timeout:
+            yield "timeout: no effect above max_timeout; lower it, or raise max_timeout"

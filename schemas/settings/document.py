@@ -110,7 +110,7 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     except yaml.YAMLError as error:
         # The message of the parser quotes the line, which may contain a secret.
         where = f" at line {line}" if (line := _line(error)) else ""
-        raise ConfigError(f"{path}: not YAML{where}") from None
+        raise ConfigError(f"{path}: not YAML{where}{_why(text, line, error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
     except ValueError as error:
@@ -131,6 +131,33 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise _Repeated(f"{name!r} is set twice")
     return made
+
+
+_WORDS_OF_PARSER: Final = {
+    "mapping values are not allowed in this context": (
+        "a colon where none may be: indent keys of a section alike, end the line above with a colon, or quote the value"
+    ),
+    "did not find expected key": "indent keys of a section alike, and put nothing behind a quoted value",
+    "did not find expected ',' or ']'": "the list in brackets does not end",
+    "did not find expected ',' or '}'": "the mapping in braces does not end",
+    "found unexpected end of stream": "a quoted value does not end",
+    "found unknown escape character": "a backslash in double quotes: use single quotes",
+    "block sequence entries are not allowed in this context": "write a list on lines of its own, or in brackets",
+    "did not find expected '-' indicator": "a list and keys in one section",
+    "could not find expected ':'": "a key needs a colon and a space behind it",
+    "found character that cannot start any token": "quote a value that begins with @, % or `",
+}
+"""The parser's own words -> what to do. Others may quote the document."""
+
+
+def _why(text: str, line: int, error: yaml.YAMLError) -> str:
+    """The mistake of this line in words, where it is a common one."""
+    lines = text.splitlines()
+    written = lines[line - 1] if 0 < line <= len(lines) else ""
+    if "\t" in written[: len(written) - len(written.lstrip())]:
+        return ": indent by spaces, not by a tab"
+    words = _WORDS_OF_PARSER.get(getattr(error, "problem", None) or "")
+    return f": {words}" if words is not None else ""
 
 
 def _line(error: yaml.YAMLError) -> int:

@@ -126,8 +126,10 @@ class IdentitySettings(Section):
             yield f"by: {self.by} needs {settings[self.by]}"
         for by, setting in settings.items():
             if by != self.by and given[by]:
-                yield f"{setting} is set, but by: {self.by} doesn't use it"
+                yield f"{setting}: no effect with by: {self.by}; remove, or set by to {by}"
 
+
+SAY: Final = "set firewall.enabled to true, or to false to have it off for now"
 
 PolicyCheck = Callable[[str, SourcePolicy], None]
 """Raises ValueError for a policy, found at this path, that cannot be used."""
@@ -295,3 +297,12 @@ class FirewallSettings(Section):
     required_labels: list[str] = Field(default=[], description="Required labels of every source, added to its own.")
     namespaces: dict[str, Tier] = Field(default={})
     """Namespace -> its tier; sources with a lower clearance may not query it."""
+
+    @property
+    def unsaid(self) -> bool:
+        """True if it is off, and nobody said so: what it is to hide is then a mistake."""
+        return not self.enabled and "enabled" not in self.model_fields_set
+
+    def contradictions(self) -> Iterator[str]:
+        if self.unsaid and (given := self.find_changed(type(self).model_fields)):
+            yield f"{', '.join(given)}: no effect without the firewall; {SAY}"

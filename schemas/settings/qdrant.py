@@ -54,6 +54,10 @@ class ContextSettings(Section):
             raise ValueError("group_by: order_by says nothing of the order within a group")
         return self
 
+    def contradictions(self) -> Iterator[str]:
+        if not self.on and (given := self.find_changed(("before", "after"))):
+            yield f"{', '.join(given)}: no effect without order_by; remove, or set order_by"
+
 
 class CreateSettings(Section):
     """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
@@ -149,6 +153,10 @@ class Vectors(Section):
             if name is not None and roles.setdefault(name, key) != key:
                 raise ValueError(f"{key}: {name}: another vector has this name")
         return self
+
+    def contradictions(self) -> Iterator[str]:
+        if self.tokens is None and self.find_changed(["tokens_datatype"]):
+            yield "tokens_datatype: no effect without tokens; remove, or name the vector of tokens"
 
 
 LANGUAGES: Final = (
@@ -280,6 +288,12 @@ class QdrantSettings(Backend):
             yield f"set one of url and path{', not both' if self.url is not None else ''}"
         if self.path is not None and (keys := list(self.create.server_only())):
             yield f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path"
+        if self.path is not None and (
+            keys := self.find_changed(each for each in Backend.model_fields if each != "url")
+        ):
+            yield f"{', '.join(keys)}: no effect with path, which asks no server; remove, or set url in place of path"
+        if self.of_another_tool and (keys := self.create.find_changed(CreateSettings.model_fields)):
+            yield f"create: {', '.join(keys)}: no effect on collections that another tool makes; remove"
 
     def _find_wrong_collections(self) -> Iterator[str]:
         for destination, parts in self.collections.items():

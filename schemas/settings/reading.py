@@ -8,6 +8,7 @@ repeats a value, for it may be a secret.
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,17 +34,33 @@ def _variables() -> Mapping[Loc, str]:
     return {
         tuple(variable[len(PREFIX) :].lower().split(DELIMITER)): variable
         for variable in ours
-        if DELIMITER in variable or not _OF_SERVICES.fullmatch(f"_{variable[len(PREFIX) :].upper()}")
+        if DELIMITER in variable
+        or variable[len(PREFIX) :].lower() in _names()
+        or not _OF_SERVICES.fullmatch(f"_{variable[len(PREFIX) :].upper()}")
     }
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    """A name with one underscore between its parts, the commonest mistake -> that of the variable."""
+    return {"_".join(path): DELIMITER.join(path) for path in _paths(Settings, ())}
+
+
+def _paths(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The path of every section and setting."""
+    for name, field in section.model_fields.items():
+        yield *path, name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _paths(field.annotation, (*path, name))
 
 
 def _unknown(variables: Mapping[Loc, str]) -> Iterator[str]:
     """A problem for each variable whose section does not exist; its keys are validated with the others."""
     sections = section_keys(Settings, ())
-    for (section, *_), variable in variables.items():
-        if section not in sections:
-            near = likely(str(section), sections)
-            meant = f"; did you mean {PREFIX}{near.upper()}?" if near is not None else ""
+    for path, variable in variables.items():
+        if path[0] not in sections:
+            near = likely("_".join(map(str, path)), [*_names()])
+            meant = f"; did you mean {PREFIX}{_names()[near].upper()}?" if near is not None else ""
             yield f"{variable}: no such setting{meant}"
 
 

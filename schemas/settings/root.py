@@ -14,7 +14,7 @@ from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import FirewallSettings, PolicySettings, SourcePolicy
+from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
 from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
@@ -43,6 +43,12 @@ class CacheSettings(Section):
     """Seconds of a time bucket: answers that depend on the time are shared within one."""
     watermark_timeout: Annotated[float, Field(gt=0, le=10)] = 0.25
     """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
+
+    def contradictions(self) -> Iterator[str]:
+        if not self.semantic_mib and (given := self.find_changed(("threshold", "per_scope"))):
+            yield f"{', '.join(given)}: no effect without the semantic cache; remove, or raise semantic_mib"
+        if not (self.semantic_mib or self.exact_mib) and (given := self.find_changed(("ttl", "clock_bucket"))):
+            yield f"{', '.join(given)}: no effect without caches; remove, or raise exact_mib or semantic_mib"
 
 
 class CursorSettings(Section):
@@ -92,6 +98,10 @@ class TelemetrySettings(Section):
     """Least severe level that is logged."""
     log_format: Literal["json", "console"] | None = None
     """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
+
+    def contradictions(self) -> Iterator[str]:
+        if self.port is None and self.find_changed(["host"]):
+            yield "host: no effect without a port; remove, or set port"
 
     @property
     def indexing_port(self) -> int | None:
@@ -157,7 +167,7 @@ class Settings(Section, BaseSettings):
         for destination, tiers in self.decay.collections.items():
             if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
                 yield f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections"
-        if self.chat.kind == "none":
+        if not self.chat.served:
             if asking := [name for name, recipe in self.recipes.items() if recipe.asks_chat]:
                 yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
@@ -172,6 +182,19 @@ class Settings(Section, BaseSettings):
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
                 " name another reranker, or none"
             )
+        yield from self._find_without_effect()
+
+    def _find_without_effect(self) -> Iterator[str]:
+        """Problems of settings that another section has no use for."""
+        if self.delivery.mode == "at_least_once" and self.kafka.find_changed(["transaction_timeout"]):
+            yield "kafka.transaction_timeout: no effect with delivery.mode at_least_once; remove"
+        if self.rerank.kind == "late_interaction" and not self.chat.served and self.rerank.find_changed(["cache"]):
+            yield "rerank.cache: no effect: late_interaction has no scores to cache, and there is no chat model; remove"
+        if self.qdrant.of_another_tool and (given := self.documents.find_changed(DocumentSettings.model_fields)):
+            yield f"documents: {', '.join(given)}: no effect on collections that are only read; remove"
+        if self.firewall.unsaid:
+            hiding = (path for path, policy in self.policies.by_path.items() if policy.hides)
+            yield from (f"policies.{path}: its clearance and labels hide nothing; {SAY}" for path in hiding)
 
     @model_validator(mode="after")
     def _read_policies(self) -> Self:

@@ -1,11 +1,11 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
@@ -101,6 +101,11 @@ class Section(Numeric):
         """Problems of keys that do not fit each other. All are reported at once."""
         yield from ()
 
+    def find_changed(self, names: Iterable[str]) -> list[str]:
+        """Those of these keys whose values are not the defaults."""
+        fields = type(self).model_fields
+        return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
+
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
 
@@ -149,6 +154,10 @@ class Backend(Section):
     """Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5)."""
     tls: BackendTls = BackendTls()
 
+    def contradictions(self) -> Iterator[str]:
+        if self.api_key_header is not None and self.api_key is None and self.api_key_file is None:
+            yield "api_key_header: no effect without a key; remove it, or set api_key or api_key_file"
+
     def all_headers(self) -> dict[str, str]:
         """The further headers, those of files among them. Raises OSError if a file can't be read."""
         return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
@@ -188,8 +197,16 @@ Body = Annotated[
 ]
 
 
+_FEW: Final = 2
+"""Kinds that a message names."""
+
+
 class ModelServer(Backend):
-    """The section of a model behind a server, whose requests may need more than others of its kind."""
+    """The section of a model behind a server, whose requests may need more than others of its kind.
+
+    Each has a key `kind`, and says which of its keys a kind uses: a setting without effect is an error. `kind: none`
+    that is written down switches the model off, and keeps the other keys for later.
+    """
 
     request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = None
     """Path of requests below `url`, such as /v1/rerank; null: the path of the kind."""
@@ -197,10 +214,33 @@ class ModelServer(Backend):
     """Query parameters of each request, such as api-version. Their values are not shown."""
     body: Newer[Point[Body]] = Field(default={})
 
+    servers: ClassVar[tuple[str, ...]]
+    """The kinds that are servers."""
+    used_by: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Key -> the kinds that use it, where these are neither the servers, for keys of this class, nor all kinds."""
+
     def contradictions(self) -> Iterator[str]:
-        # By default no section asks a server, and its address would be left aside in silence.
-        if self.url is not None and "kind" not in self.model_fields_set:
-            yield "url needs kind, which says what the server is"
+        yield from super().contradictions()
+        kind = vars(self)["kind"]
+        if kind == "none" and "kind" in self.model_fields_set:
+            return
+        users = {**dict.fromkeys(ModelServer.model_fields, self.servers), **self.used_by}
+        every = tuple(each for each in get_args(type(self).model_fields["kind"].annotation) if each != "none")
+        wrong: dict[tuple[str, ...], list[str]] = {}
+        for name in self.find_changed(type(self).model_fields):
+            if name != "kind" and kind not in (kinds := users.get(name, every)):
+                wrong.setdefault(kinds, []).append(name)
+        for kinds, names in wrong.items():
+            if kinds == self.servers:
+                cure = ", or set kind, which says what the server is"
+            else:
+                cure = f", or set kind to {' or '.join(kinds)}" if len(kinds) <= _FEW else ""
+            yield f"{', '.join(names)}: no effect with kind {kind}; remove{cure}"
+
+    @property
+    def served(self) -> bool:
+        """True if a server at `url` is asked."""
+        return vars(self)["kind"] in self.servers
 
 
 def read_secret(path: Path) -> str:

@@ -111,7 +111,7 @@ def series() -> dict[str, frozenset[str]]:
         for suffix in suffixes(each):
             found[each._name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
     for family in instruments.registry.collect():
-        if family.name.startswith("process_"):
+        if family.name.startswith("process_") or family.name == "rankstream_build_info":
             found |= {sample.name: frozenset(sample.labels) for sample in family.samples}
     for rule in rules():
         if "record" in rule:

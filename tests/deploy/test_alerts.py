@@ -235,6 +235,10 @@ CASES: dict[str, list[Case]] = {
         Case([of("rankstream_in_flight", "0x20", "indexing")], {"3m": [], "10m": [{"flow": "search", **CRITICAL}]}),
         Case([of("rankstream_in_flight", "0x20")], {"10m": []}),
     ],
+    "RankstreamIndexingNotScraped": [
+        Case([of("rankstream_in_flight", "0x40")], {"10m": [], "20m": [{"flow": "indexing", **WARNING}]}),
+        Case([of("rankstream_in_flight", "0x40", "indexing")], {"20m": []}),
+    ],
 }
 
 

@@ -32,6 +32,15 @@ def alerts(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
+def test_a_release_without_the_indexing_flow_does_not_alert_that_it_is_missing() -> None:
+    """It runs elsewhere, where it has a release of its own, or not at all."""
+    values = {"prometheusRule": {"enabled": True}, "indexing": {"enabled": False}}
+    found = render("minimal", values).one("PrometheusRule")["spec"]["groups"]
+    shipped = yaml.safe_load(RULES.read_text())["groups"]
+    missing = {each["alert"] for each in alerts(shipped)} - {each["alert"] for each in alerts(found)}
+    assert missing == {"RankstreamIndexingNotScraped"}
+
+
 def test_without_an_address_no_alert_leads_anywhere() -> None:
     """An address that is not known is not made up."""
     found = render("minimal", {"prometheusRule": {"enabled": True}}).one("PrometheusRule")

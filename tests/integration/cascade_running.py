@@ -49,6 +49,7 @@ def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             "default": {"read": False},
             "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {"clearance": "restricted"}},
         },
+        "firewall": {"enabled": False},
         "cache": {"watermark_timeout": 10.0, "ttl": 5.0},
     }
     with running(broker, tmp_path_factory.mktemp("plain"), sections, namespace="plain") as system:

@@ -114,7 +114,7 @@ def test_without_a_secret_cursors_are_checksummed(plain: System) -> None:
 def test_a_clearance_without_the_firewall_is_said_at_start(plain: System) -> None:
     """The process names the policies that hide nothing while the firewall is off."""
     said = plain.deployment.flows[-1].log.read_text()
-    assert "firewall.enabled isn't set: clearances and labels hide nothing" in said
+    assert "the firewall is off: clearances and labels hide nothing" in said
     assert "sources.boss" in said
 
 

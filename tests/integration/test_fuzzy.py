@@ -23,7 +23,7 @@ MODELS: Final = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
 @contextmanager
 def indexed(running: Embedded, directory: Path) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
-    index_once(running, "documents", lambda: iter(DOCUMENTS), "1", directory, Console(quiet=True))
+    index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
     with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
         yield client
 

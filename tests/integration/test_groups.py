@@ -79,7 +79,7 @@ def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     qdrant = {**QDRANT, "path": str(directory)}
     with start_embedded(directory, {**SECTIONS, "qdrant": qdrant}) as embedded:
-        index_once(embedded, "corpus", lambda: iter(CORPUS), "1", directory, Console(quiet=True))
+        index_once(embedded, "corpus", lambda: enumerate(CORPUS, 1), "1", directory, Console(quiet=True))
         with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:
 
             def together(events: Sequence[Json]) -> list[Json]:

@@ -48,7 +48,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
     directory = tmp_path_factory.mktemp("passing-numbers")
     with start_embedded(directory, {"qdrant": {"path": str(directory)}}) as running:
-        index_once(running, "documents", documents, "1", directory, Console(quiet=True))
+        index_once(running, "documents", lambda: enumerate(documents(), 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client
 

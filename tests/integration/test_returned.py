@@ -76,7 +76,7 @@ def ask(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest
         return
     qdrant = {"path": str(directory / "index"), "timeout": 20, **QDRANT}
     with start_embedded(directory / "index", {**SECTIONS, "qdrant": qdrant}) as running:
-        index_once(running, "documents", lambda: iter(DOCUMENTS), "1", directory, Console(quiet=True))
+        index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield functools.partial(ask_one, client)
 

@@ -15,6 +15,7 @@ from bench.kafka.broker import Broker
 from bench.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 from bench.stubs import DIMENSION, stub_backends
 from operators.delivery import topics
+from operators.delivery.broker import reach
 from operators.delivery.kafka_python.connection import connection
 from operators.delivery.librdkafka.connection import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
@@ -143,7 +144,7 @@ REFUSED = [
     ("SASLTLS", "OAUTHBEARER", expired, "SASL OAUTHBEARER: the broker (refuses|ends)"),
     ("SASLTLS", "OAUTHBEARER", forged, "SASL OAUTHBEARER: the broker (refuses|ends)"),
     ("SASLTLS", "PLAIN", stranger, "certificate isn't accepted"),
-    ("SASLTLS", "PLAIN", plaintext, "another security_protocol than SASL_PLAINTEXT"),
+    ("SASLTLS", "PLAIN", plaintext, "wants TLS"),
 ]
 
 
@@ -180,6 +181,26 @@ def test_librdkafka_is_refused_too(
         ).list_topics(timeout=3)
     printed = "".join(capfd.readouterr())
     assert "canary" not in printed + "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("listener", "said"),
+    [
+        ("SASL", r"\(wants SASL\): set kafka\.security_protocol to SASL_PLAINTEXT, and kafka\.sasl$"),
+        ("TLS", r"TLS( does)?\): set kafka\.security_protocol to SSL"),
+        ("SASLTLS", r"TLS( does)?\): set kafka\.security_protocol to SSL or SASL_SSL"),
+    ],
+)
+def test_who_comes_without_security_is_told_what_the_listener_wants(secured: Broker, listener: str, said: str) -> None:
+    """SASL, TLS, or both: at once, and not by a client's time-out."""
+    with pytest.raises(FatalDelivery, match=said):
+        reach(KafkaSettings(bootstrap_servers=f"localhost:{secured.listeners.ports[listener]}"))
+
+
+@pytest.mark.parametrize(("listener", "mechanism"), DOORS)
+def test_who_may_come_in_is_let_through(secured: Broker, listener: str, mechanism: str | None) -> None:
+    """Credentials are the clients' business."""
+    reach(KafkaSettings(**settings_for(secured, listener, mechanism)))
 
 
 def test_a_name_is_not_checked_where_it_is_said(secured: Broker, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     directory = tmp_path_factory.mktemp("stop-words")
     qdrant = {"path": str(directory), "vectors": {"fuzzy": "fuzzy"}, "bm25": {"languages": {"de": "german"}}}
     with start_embedded(directory, {"qdrant": qdrant}) as running:
-        index_once(running, "documents", documents, "1", directory, Console(quiet=True))
+        index_once(running, "documents", lambda: enumerate(documents(), 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client
 

@@ -29,7 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
     directory = tmp_path_factory.mktemp("wishes")
     with start_embedded(directory, SETTINGS) as running:
-        index_once(running, "documents", lambda: iter(DOCUMENTS), "1", directory, Console(quiet=True))
+        index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client
 

@@ -55,6 +55,7 @@ def result(**changes: Any) -> dict[str, Any]:
             "total_latency_ms": 3.0,
         },
         "provenance": {
+            "version": "0.2.0",
             "config_hash": "0" * 64,
             "recipe": "hybrid",
             "recipe_hash": "1" * 64,
@@ -99,7 +100,7 @@ def test_every_field_must_be_there(name: str) -> None:
         (("results", 0, "score"), float("inf")),
         (("results", 0, "legs", "vector", "rank"), -1),
         (("results", 0, "surprise"), 1),
-        (("results", 0, "id"), 5),
+        (("results", 0, "id"), 5.5),
         (("reranked",), False),
         (("provenance", "recipe_hash"), None),
         (("provenance", "recipe"), None),

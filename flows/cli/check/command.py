@@ -52,8 +52,9 @@ def check(
     Each line is ok, a warning or an error, and says what to do. Nothing is changed.
     """
     settings = load(config)
-    # Each finding says what they log.
-    logs.configure(settings.telemetry, clients=False)
+    # Each finding says what they log, and what is logged of a backend that fails.
+    quiet = {"log_level": "error"} if settings.telemetry.log_level != "debug" else {}
+    logs.configure(settings.telemetry.model_copy(update=quiet), clients=False)
     failed = False
     if settings.unread_decay:
         what = f"no profile's recipe has the stage decay: {', '.join(settings.unread_decay)} are not read"

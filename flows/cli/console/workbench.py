@@ -70,7 +70,7 @@ class Shelved:
     @property
     def documents(self) -> Mapping[str, Mapping[str, Any]]:
         """The documents of the answer by id."""
-        return {hit["id"]: hit for hit in self.asked["results"]}
+        return {str(hit["id"]): hit for hit in self.asked["results"]}
 
     def require_pool(self) -> ReadPool:
         """The recorded pool. Raises InputError if there is none."""
@@ -370,7 +370,7 @@ class Workbench:
 
 
 def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:
-    return next((each for each in result["results"] if each["id"] == id_), None)
+    return next((each for each in result["results"] if str(each["id"]) == id_), None)
 
 
 def _failure(result: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -14,13 +13,15 @@ from urllib.parse import quote
 from rich.console import Console
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import file_version, index_once, naming, numbered_jsonl, read_jsonl
+from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
+from flows.cli.records import Records
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import relevant
+from operators.mapping.rows import id_of
 from operators.query.plan import Planner
 from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -215,14 +216,18 @@ def run_flow(
             dumped = {name: each.model_dump() for name, each in profiles.items()}
             running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
-            read = partial(read_jsonl, documents)
-            index_once(running, documents.name, read, file_version(documents), directory, console)
+            records = Records.of(documents)
+            index_once(running, documents.name, records.objects, records.version(), directory, console)
         stack.enter_context(running.searching())
         yield running
 
 
-def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Qrels:
+def read_judgements(
+    qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED, id_column: str = "id"
+) -> Qrels:
     """The judgements in a TREC file about these queries, as `planner` groups their results.
+
+    Documents have their id in `id_column`.
 
     Raises InputError if there are none, or if no document, where they are given, is relevant: every figure would be 0.
     """
@@ -231,7 +236,7 @@ def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner:
     judged = select_judged(every, asked, qrels, queries)
     if documents is not None:
         fields = {query: _grouping_field(asked[query], planner) for query in judged}
-        there = ((str(each.get("id")), each) for each in read_jsonl(documents))
+        there = ((id_of(each, id_column) or "", each) for _, each in Records.of(documents).objects())
         check_documents(judged, fields, there, qrels, documents)
     return judged
 
@@ -253,7 +258,7 @@ def judged_name(id_: str, payload: Mapping[str, Any], field: str | None) -> str:
 def judged_hit(hit: Mapping[str, Any]) -> str:
     """The same of a result, which carries the key of its group."""
     key = hit.get("group", {}).get("key")
-    return hit["id"] if key is None else str(key)
+    return str(hit["id"] if key is None else key)
 
 
 def read_qrels(path: Path) -> Qrels:

@@ -33,8 +33,9 @@ QueriesOption = Annotated[Path | None, input_file("JSON Lines file of queries, t
 DocumentsOption = Annotated[
     Path | None,
     input_file(
-        "JSON Lines file of documents, which are indexed in this process. Default: the configured index is searched as"
-        " it is."
+        "Documents, which are indexed in this process: a file of JSON Lines, a JSON array or CSV, or a folder of"
+        " Markdown or HTML. Default: the configured index is searched as it is.",
+        folder=True,
     ),
 ]
 PoolsOption = Annotated[
@@ -135,7 +136,8 @@ class Given:
             return
         queries = self.queries
         assert queries is not None
-        judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner)
+        id_column = self.settings.documents.id_column if self.settings is not None else "id"
+        judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner, id_column)
         recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             rows = evaluation.measure(running, queries, variants, judged, run_dir)

@@ -30,6 +30,8 @@ from schemas.settings.delivery import SaslSettings, TlsSettings
 
 _PATIENCE_MS: Final = 10_000
 
+_CORRECT: Final = "; correct kafka.sasl"
+
 _open: set[tuple[str, str, TlsSettings, SaslSettings]] = set()
 
 
@@ -103,6 +105,10 @@ def offsets(commits: Commits) -> dict[Any, Any]:
 def unmade(settings: KafkaSettings, error: KafkaError) -> str:
     """Why there is no client of this broker, which accepts connections."""
     if isinstance(error, KafkaTimeoutError):
+        if settings.security_protocol != "PLAINTEXT":
+            return (
+                f"{settings.bootstrap_servers}: no answer in time; look at the broker's log, or correct section kafka"
+            )
         said = f"{settings.bootstrap_servers}: no answer that kafka-python understands; "
         if settings.client == "librdkafka":
             return said + "this command asks by it whatever kafka.client is, and cannot read the broker of the demo"
@@ -179,20 +185,20 @@ def _check_admission(settings: KafkaSettings) -> None:
         return
     net = NetworkSelector()
     manager = KafkaConnectionManager(net, **_identity(settings))
-    try:
-        for broker in manager.cluster.bootstrap_brokers():
-            connection = manager.get_connection(broker.node_id)
-            try:
-                with _silence():
+    with _silence():
+        try:
+            for broker in manager.cluster.bootstrap_brokers():
+                connection = manager.get_connection(broker.node_id)
+                try:
                     manager.run(manager.wait_for, connection.init_future, _PATIENCE_MS)
-            except (KafkaError, RankstreamError) as error:
-                if symptom := _refusal(error, connection, settings):
-                    raise FatalDelivery(f"{broker.host}:{broker.port}: {symptom}") from None
-            else:
-                break
-    finally:
-        manager.close()
-        net.close()
+                except (KafkaError, RankstreamError) as error:
+                    if symptom := _refusal(error, connection, settings):
+                        raise FatalDelivery(f"{broker.host}:{broker.port}: {symptom}") from None
+                else:
+                    break
+        finally:
+            manager.close()
+            net.close()
     _open.add(door)
 
 
@@ -208,6 +214,10 @@ def _silence() -> Iterator[None]:
         logger.setLevel(level)
 
 
+_OF_NO_TLS: Final = frozenset({"unexpected eof while reading", "wrong version number"})
+"""The reasons of a handshake with a listener that does not speak TLS."""
+
+
 def _refusal(error: BaseException, connection: Any, settings: KafkaSettings) -> str | None:
     # What the broker wrote is left out: it knows what we sent.
     if isinstance(error, RankstreamError):
@@ -216,14 +226,16 @@ def _refusal(error: BaseException, connection: Any, settings: KafkaSettings) -> 
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"TLS: the broker's certificate isn't accepted: {cause.verify_message}"
         if isinstance(cause, ssl.SSLError):
-            return f"TLS: {(cause.reason or 'no handshake').replace('_', ' ').lower()}"
+            reason = (cause.reason or "no handshake").replace("_", " ").lower()
+            cure = "; set kafka.security_protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port of TLS"
+            return f"TLS: {reason}{cure if reason in _OF_NO_TLS else ''}"
     mechanism = f"SASL {settings.sasl.mechanism}"
     if isinstance(error, UnsupportedSaslMechanismError):
-        return f"{mechanism}: not offered by the broker"
+        return f"{mechanism}: not offered by the broker; set kafka.sasl.mechanism to one that it offers"
     if isinstance(error, BrokerResponseError):
-        return f"{mechanism}: the broker refuses the credentials ({type(error).__name__})"
+        return f"{mechanism}: the broker refuses the credentials ({type(error).__name__}){_CORRECT}"
     if connection.broker_version_data is not None:
-        return f"{mechanism}: the broker ends the connection, as it does when it refuses the credentials"
+        return f"{mechanism}: the broker ends the connection, as it does when it refuses the credentials{_CORRECT}"
     if connection.parser is not None:
         return (
             f"the broker ends the connection: it may want another security_protocol than {settings.security_protocol}"

@@ -99,8 +99,8 @@ def test_many_queries_a_call(kind: str, documents: int) -> None:
 
 @pytest.mark.parametrize(("mode", "kind_of"), [("order", Orderer), ("pick", ChatSelector)])
 def test_a_chat_model_gets_a_query_whole(mode: str, kind_of: type[Reranker]) -> None:
-    """It compares a query's documents with each other: all go in one call, and no setting divides them."""
-    found = reranker(configured(kind="chat", mode=mode, max_batch=7, max_batch_chars=4000))
+    """It compares a query's documents with each other: all go in one call, which no setting divides."""
+    found = reranker(configured(kind="chat", mode=mode))
     assert type(found) is kind_of
     assert (found.model, found.capacity) == ("gpt", CAPACITY)
 
@@ -164,7 +164,7 @@ def test_a_query_that_computes_token_vectors_is_alone_in_its_call(tmp_path: Path
         stage = reranking(load(None, sections), clients.reranker, METRICS)
         assert stage is not None
         assert (stage.reranker.reads, stage.reranker.capacity.queries, stage.bounds.max_concurrency) == ("tokens", 1, 0)
-    for rerank, calls in ((computing, 16), ({"kind": "cohere", **SERVER, "on_the_fly": True}, 16)):
+    for rerank, calls in ((computing, 16), ({"kind": "cohere", **SERVER}, 16)):
         with made(configured(**rerank)) as clients:
             stage = reranking(configured(**rerank), clients.reranker, METRICS)
             assert stage is not None
@@ -204,7 +204,7 @@ def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, 
 
 def test_what_a_verdict_does_is_configured() -> None:
     """The cut of documents reaches the stage; only a chat model selects."""
-    settings = configured(kind="cohere", **SERVER, max_doc_chars=300, mode="pick")
+    settings = configured(kind="cohere", **SERVER, max_doc_chars=300)
     with made(settings) as clients:
         stage = reranking(settings, clients.reranker, METRICS)
         assert stage is not None

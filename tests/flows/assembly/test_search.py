@@ -31,7 +31,7 @@ def configured(**sections: Any) -> Settings:
         ({"timeout": 1.5, "max_concurrency": 0}, 1.5, 0),
         ({"kind": "vllm_score", "url": "http://r"}, 2.0, 2),
         ({"kind": "onnx", "path": "/model"}, 2.0, 1),
-        ({"kind": "chat", "timeout": 1.5}, 7.0, 3),
+        ({"kind": "chat"}, 7.0, 3),
     ],
 )
 def test_a_reranker_has_its_own_bounds(rerank: dict[str, Any], timeout: float, calls: int) -> None:

@@ -45,7 +45,7 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
     index = directory / "index"
     qdrant = {"path": str(index), "timeout": WITHIN, "search_fields": _FIELDS, "vectors": {"fuzzy": "fuzzy"}}
     with start_embedded(index, {**models, "qdrant": qdrant}) as flow:
-        index_once(flow, "shop", lambda: documents, "1", index, RichConsole(quiet=True))
+        index_once(flow, "shop", lambda: enumerate(documents, 1), "1", index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings
             ask = searcher(settings.kafka, TracerProvider().get_tracer("console"), client=flow.kafka)

@@ -113,7 +113,7 @@ def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
     documents = [{"id": name, "text": text} for name, text in texts.items()]
     overrides = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
     with start_embedded(tmp_path / "index", overrides) as flow:
-        index_once(flow, "texts", lambda: documents, "1", tmp_path / "index", Console(quiet=True))
+        index_once(flow, "texts", lambda: enumerate(documents, 1), "1", tmp_path / "index", Console(quiet=True))
         config = tmp_path / "rankstream.yaml"
         kafka = {"bootstrap_servers": flow.settings.kafka.bootstrap_servers}
         config.write_bytes(orjson.dumps({"kafka": kafka, "qdrant": {"url": "http://127.0.0.1:9"}}))

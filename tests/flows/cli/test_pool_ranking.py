@@ -8,7 +8,7 @@ import pytest
 from flows.cli.rank import PoolRanker
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes import SHIPPED
-from schemas.result import ResultEvent
+from schemas.result import VERSION, ResultEvent
 from schemas.settings import load
 
 NOW = "2024-03-01T12:00:00Z"
@@ -126,6 +126,7 @@ def test_a_result_by_hand() -> None:
         "warnings": ["the pool has no words: the stage coverage changes nothing"],
         "removed_by_firewall": 0,
         "provenance": {
+            "version": VERSION,
             "config_hash": None,
             "recipe": "hybrid",
             "recipe_hash": SHIPPED["hybrid"].hash,

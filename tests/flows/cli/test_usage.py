@@ -164,11 +164,10 @@ def test_help_says_of_each_command_what_the_command_says() -> None:
 
 def test_the_demo_has_an_index_for_each_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index made with other settings stays where it is, and the demo makes one beside it."""
-    corpus = Corpus("texts", list, "1", "demo", None)
-    before = corpus.directory_in(tmp_path)
-    assert corpus.directory_in(tmp_path) == before
+    before = Corpus.load_shipped(None).directory_in(tmp_path)
+    assert Corpus.load_shipped(None).directory_in(tmp_path) == before
     monkeypatch.setattr("flows.process.embedded._VECTORS", {})
-    assert corpus.directory_in(tmp_path) != before
+    assert Corpus.load_shipped(None).directory_in(tmp_path) != before
 
 
 def test_a_namespace_is_forgotten_without_a_filter_on_it(monkeypatch: pytest.MonkeyPatch) -> None:

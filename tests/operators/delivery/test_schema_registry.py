@@ -273,9 +273,9 @@ def test_an_address_without_a_server_is_no_answer() -> None:
 
 def test_what_a_process_lacks_is_said_at_its_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The extra, and files that cannot be used."""
-    with pytest.raises(ConfigError, match=r"kafka.schema_registry.ca_file: No such file"):
+    with pytest.raises(ConfigError, match=r"kafka.schema_registry.ca_file: .*: No such file"):
         SchemaRegistry(SchemaRegistrySettings(url="http://localhost", ca_file=tmp_path / "none"))
-    with pytest.raises(ConfigError, match=r"kafka.schema_registry.password_file: No such file"):
+    with pytest.raises(ConfigError, match=r"kafka.schema_registry.password_file: .*: No such file"):
         SchemaRegistry(SchemaRegistrySettings(url="http://localhost", username="u", password_file=tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(ConfigError, match="install the extra registry"):
@@ -285,7 +285,7 @@ def test_what_a_process_lacks_is_said_at_its_start(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"token": "t", "ca_file": "c"}, "token, ca_file: set without url"),
+        ({"token": "t", "ca_file": "c"}, "token, ca_file: no effect without url; remove, or set it"),
         ({"url": "http://a", "username": "u"}, "username and password, or password_file, need each other"),
         ({"url": "http://a", "password": "p"}, "username and password, or password_file, need each other"),
         (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.indexing.decode import rename_columns
 from operators.indexing.document import DocumentInFlight
+from operators.mapping.rows import rename_columns
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
 from tests.operators.indexing.documents import decoder, read

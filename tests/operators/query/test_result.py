@@ -201,9 +201,16 @@ def test_no_field_of_the_index_is_in_the_pool() -> None:
     """A name that begins with an underscore is the index's own, at any point, whatever other tools keep under it. Of
     the content's fingerprint there is a number that says no more than which points have the same one.
     """
-    odd = {"p0": {"_content": 7, "_other": {"a": 1}, "kept_": [1], "id": 7, "": None}}
+    odd = {"p0": {"_content": 7, "_other": {"a": 1}, "kept_": [1], "id": 7, "": None, "_fields": ["a"]}}
     (found,) = recorded(ranked([vector(("p0", 0.5), payloads=odd)], record=True))["legs"]
     assert found["hits"] == [{"id": "p0", "score": 0.5, "payload": {"kept_": [1], "": None, "_content": 0}}]
+
+
+def test_a_pool_says_which_of_several_copies_has_most_fields() -> None:
+    """By its place alone: how many fields there are would tell of those that are hidden."""
+    copies = {"p0": {"_content": 7, "_fields": 40}, "p1": {"_content": 7, "_fields": 12}}
+    (found,) = recorded(ranked([vector(("p0", 0.5), ("p1", 0.5), payloads=copies)], record=True))["legs"]
+    assert [hit["payload"]["_fields"] for hit in found["hits"]] == [1, 0]
 
 
 def test_a_pool_says_which_contents_are_the_same() -> None:

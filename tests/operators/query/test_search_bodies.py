@@ -215,8 +215,8 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
     ("event", "fields"),
     [
         ({"recipe": "bare"}, ["id", "namespace"]),
-        ({}, ["_content", "_marks", "created_at", "id", "namespace"]),
-        ({"recipe": "keyword"}, ["_content", "id", "namespace"]),
+        ({}, ["_content", "_fields", "_marks", "created_at", "id", "namespace", "updated_at"]),
+        ({"recipe": "keyword"}, ["_content", "_fields", "created_at", "id", "namespace", "updated_at"]),
         ({"recipe": "decay"}, ["_marks", "created_at", "id", "namespace"]),
         ({"recipe": "distance"}, ["created_at", "emotional_weight", "id", "importance", "namespace", "text", "title"]),
         ({"recipe": "signals"}, ["created_at", "cycle", "id", "namespace", "priority", "type", "updated_at"]),
@@ -277,8 +277,9 @@ EVERYTHING |= {
 def test_a_recorded_query_takes_all_that_any_recipe_reads(recipe: str) -> None:
     """A pool can be ranked by another recipe: each leg is asked for every field that a stage can read."""
     for asks in bodies(query(recipe=recipe, record=True)).values():
-        assert set(asks["with_payload"]) == EVERYTHING | {"namespace"} | (RECIPES[recipe].reads & {"_content"})
-        assert RECIPES[recipe].reads - {"_content"} <= EVERYTHING
+        own = {"_content", "_fields"}
+        assert set(asks["with_payload"]) == EVERYTHING | {"namespace"} | (RECIPES[recipe].reads & own)
+        assert RECIPES[recipe].reads - own <= EVERYTHING
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -275,15 +275,20 @@ def temporal(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked) -> Pai
 
 
 def dedupe(pairs: Pairs, payloads: Mapping[str, Payload]) -> Pairs:
-    """The first of each text; no text is no duplicate."""
-    seen: set[str] = set()
-    kept = []
-    for id_, score in pairs:
-        text = " ".join(unicodedata.normalize("NFKC", payloads[id_].get("text", "")).casefold().split())
-        if not text or text not in seen:
-            kept.append((id_, score))
-        seen.add(text)
-    return kept
+    """The newest of each text, an undated one last, and of these the one of most fields; no text is no duplicate."""
+
+    def text(id_: str) -> str:
+        return " ".join(unicodedata.normalize("NFKC", payloads[id_].get("text", "")).casefold().split())
+
+    def freshness(id_: str) -> tuple[float, int]:
+        dates = [naive.moment(payloads[id_], name) for name in ("updated_at", "created_at")]
+        return next((date for date in dates if date is not None), -math.inf), payloads[id_].get("_fields", 0)
+
+    kept: dict[str, str] = {}
+    for id_, _ in pairs:
+        if text(id_) not in kept or freshness(id_) > freshness(kept[text(id_)]):
+            kept[text(id_)] = id_
+    return [(id_, score) for id_, score in pairs if not text(id_) or kept[text(id_)] == id_]
 
 
 def keywords(text: str) -> set[str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.content import dedupe, fingerprint
-from schemas.document import CONTENT
+from schemas.document import CONTENT, FIELDS
 from schemas.recipes.stages import Dedupe
 from tests.operators.ranking.odd import NO_NUMBERS, payloads
 from tests.operators.ranking.pools import candidate, explanation, ids, recipe, run, scores, with_content
@@ -98,6 +98,35 @@ def test_the_first_of_equal_contents_stays() -> None:
         for id_, score, content in zip("abcd", (9, 1, 5, 5), (1, 2, 1, 3), strict=True)
     ]
     assert scores(dedupe(ranked, Dedupe(), run())) == [("a", 9), ("b", 1), ("d", 5)]
+
+
+NEW, OLD = "2026-02-01T00:00:00.000Z", "2025-02-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kept"),
+    [
+        ({"created_at": OLD}, {"created_at": NEW}, "b"),
+        ({"created_at": NEW}, {"created_at": OLD}, "a"),
+        ({"updated_at": OLD, "created_at": NEW}, {"updated_at": NEW, "created_at": OLD}, "b"),
+        ({"created_at": NEW}, {"updated_at": OLD}, "a"),
+        ({}, {"created_at": OLD}, "b"),
+        ({"created_at": "yesterday"}, {"created_at": OLD}, "b"),
+        ({"created_at": NEW, FIELDS: 3}, {"created_at": NEW, FIELDS: 4}, "b"),
+        ({"created_at": NEW, FIELDS: 3}, {"created_at": OLD, FIELDS: 9}, "a"),
+        ({FIELDS: 3}, {FIELDS: 3}, "a"),
+        ({FIELDS: 3}, {FIELDS: "9"}, "a"),
+    ],
+)
+def test_the_newest_of_equal_contents_stays(one: dict[str, Any], other: dict[str, Any], kept: str) -> None:
+    """Or the one with most fields, or the first; it keeps its own score, and its place among the others."""
+    ranked = [
+        candidate("a", 9, **{CONTENT: 1}, **one),
+        candidate("c", 7, **{CONTENT: 2}),
+        candidate("b", 5, **{CONTENT: 1}, **other),
+    ]
+    left = scores(dedupe(ranked, Dedupe(), run()))
+    assert left == ([("a", 9), ("c", 7)] if kept == "a" else [("c", 7), ("b", 5)])
 
 
 def test_without_content_nothing_is_a_duplicate() -> None:

@@ -22,7 +22,7 @@ from operators.wire.message import result_id
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
-from schemas.result import Denial, DenialCode, ResultEvent, Status
+from schemas.result import VERSION, Denial, DenialCode, ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
 from tests.operators.samples import CURSORS, origin, query, way_out
 
@@ -119,6 +119,7 @@ def test_a_result_by_hand() -> None:
         "warnings": [],
         "removed_by_firewall": 0,
         "provenance": {
+            "version": VERSION,
             "config_hash": "0" * 64,
             "recipe": "hybrid",
             "recipe_hash": SHIPPED["hybrid"].hash,

@@ -1,11 +1,13 @@
 """Metrics as Prometheus scrapes them, and as an OTLP receiver gets them: the same names, labels and values."""
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -51,6 +53,15 @@ def samples(text: str) -> dict[Key, float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_the_build_says_its_version() -> None:
+    """Replicas of two versions can be told apart, whatever they have done."""
+    [labels] = [
+        dict(labels) for name, labels in samples(scraped(Instruments()).text) if name == "rankstream_build_info"
+    ]
+    assert labels["version"] == version("rankstream")
+    assert labels["python"] == platform.python_version()
 
 
 def value(found: dict[Key, float], name: str, **labels: str) -> float:

@@ -203,7 +203,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
     ],
 )
 def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:
-    """No more of a payload is fetched than the stages read: dedupe takes the fingerprint, others the marks."""
-    dedupes = {"_content"} if "dedupe" in TABLE[name] else set()
+    """No more of a payload is fetched than the stages read: dedupe takes fingerprint and times, others the marks."""
+    dedupes = {"_content", "_fields", "created_at", "updated_at"} if "dedupe" in TABLE[name] else set()
     covers = set() if {"coverage", "versions"}.isdisjoint(TABLE[name]) else {"_marks"}
     assert SHIPPED[name].reads == fields | dedupes | covers

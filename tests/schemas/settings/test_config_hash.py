@@ -7,9 +7,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.errors import ConfigError
+from schemas.settings import (
+    ChatSettings,
+    FirewallSettings,
+    PolicySettings,
+    Settings,
+    SourcePolicy,
+    SparseEncoderSettings,
+    load,
+)
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
+from schemas.settings.section import ModelServer
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
 
@@ -119,6 +129,12 @@ CHANGED = {
     "kafka.client": "kafka-python",
     "documents.envelope": "debezium",
     "documents.columns": {"id": "sku"},
+    "documents.ids": "integer",
+    "documents.formats": {"price": "decimal_comma"},
+    "documents.html.fields": ["text"],
+    "documents.html.keep_original": True,
+    "documents.markdown.fields": ["text"],
+    "documents.markdown.keep_original": True,
     "documents.expire_after": {"sessions": 86400.0},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
@@ -164,6 +180,9 @@ USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 ONNX: dict[str, Any] = {"rerank": {"kind": "onnx", "path": "/m"}}
 SERVED: dict[str, Any] = {"rerank": {"kind": "sglang", "url": "http://r"}}
+PAIRS: dict[str, Any] = {"rerank": {"kind": "vllm_score", "url": "http://r"}}
+CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c", "model": "m"}}
+JUDGED: dict[str, Any] = {"rerank": {"kind": "chat"}, **CHAT}
 EMBEDDER: dict[str, Any] = {"embedder": {"kind": "tei", "url": "http://e"}, "rerank": {"kind": "none"}}
 PROMPTED = (
     *("prompts", "query_prefix", "document_prefix", "query_prompt_name", "document_prompt_name"),
@@ -174,20 +193,52 @@ ENCODER: dict[str, Any] = {
     "sparse_encoder": {"kind": "tei", "url": "http://s", "model": "m"},
     "qdrant": {**LEAST["qdrant"], "vectors": {"learned": "learned"}},
 }
+OF_SERVERS = (*paths_of(ModelServer), "model")
+
+
+def section(name: str, least: dict[str, Any]) -> dict[str, Any]:
+    """The least configuration with a server for each key of this section that has an effect with one alone."""
+    kind = {f"{name}.{key}": least for key in OF_SERVERS}
+    keyed = {name: {**least[name], "api_key_file": "/k"}}
+    return {**kind, f"{name}.api_key_header": {**least, **keyed}}
+
+
 BESIDE = {
+    **section("embedder", EMBEDDER),
+    **section("rerank", SERVED),
+    **section("chat", CHAT),
+    **section("sparse_encoder", ENCODER),
+    **{f"chat.{key}": CHAT for key in ChatSettings.model_fields if key not in OF_SERVERS},
+    **{f"sparse_encoder.{key}": ENCODER for key in SparseEncoderSettings.model_fields if key not in OF_SERVERS},
     **dict.fromkeys(ENCODED, ENCODER),
     **{f"embedder.{name}": EMBEDDER for name in PROMPTED},
+    "embedder.precision": {},
+    **{f"rerank.{name}": SERVED for name in ("max_batch_chars", "omitted", "cache")},
     **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
-    **{f"rerank.{name}": ONNX for name in ("file", "precision")},
+    **{f"rerank.{name}": ONNX for name in ("path", "file", "precision")},
+    "rerank.trusted": PAIRS,
+    **{f"rerank.{name}": JUDGED for name in ("mode", "max_doc_chars")},
+    **{f"documents.{name}.keep_original": {"documents": {name: {"fields": ["text"]}}} for name in ("html", "markdown")},
+    "qdrant.api_key_header": {"qdrant": {**LEAST["qdrant"], "api_key_file": "/k"}},
+    **{
+        f"qdrant.context.{key}": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}}
+        for key in ("before", "after")
+    },
+    **{
+        path: {"firewall": {"enabled": False}}
+        for path in (
+            *(f"firewall.{each}" for each in FirewallSettings.model_fields if each != "enabled"),
+            *(f"policies.default.{each}" for each in ("clearance", "blocked_labels", "required_labels")),
+        )
+    },
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
     "decay.collections": NOTES,
     "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
     "policies.identity.header": {"policies": {"identity": {"by": "header"}}},
     "policies.identity.topics": {"policies": {"identity": {"by": "topic"}}},
     "chat.kind": {"chat": {"kind": "none", "url": "http://c", "model": "m"}},
-    "embedder.url": {"embedder": {"kind": "minilm"}},
-    "rerank.url": {"rerank": {"kind": "late_interaction"}},
-    **{f"{section}.url": {section: {"kind": "none"}} for section in ("chat", "sparse_encoder")},
+    "embedder.kind": {},
+    "rerank.kind": {},
     "kafka.tls.ca_file": TLS,
     "kafka.tls.certificate_file": KEY,
     "kafka.tls.key_file": KEY,
@@ -225,24 +276,41 @@ BESIDE = {
 """The settings that must be set together with one that can't be set alone."""
 
 
-def changed(path: str, value: object) -> Settings:
-    """The least configuration with one setting changed."""
+def another(path: str, value: object) -> Any:
+    """A value that the setting could have in place of this one."""
     if path in CHANGED:
-        new = CHANGED[path]
-    elif isinstance(value, bool):
-        new = not value
-    elif isinstance(value, int):
-        new = value - 1 if value > 1 else value + 1
-    elif isinstance(value, float):
-        new = value / 2 or 0.5
-    else:
-        new = f"{value or ''}other"
-    document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
-    place = document
-    for step in path.split(".")[:-1]:
+        return CHANGED[path]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value - 1 if value > 1 else value + 1
+    if isinstance(value, float):
+        return value / 2 or 0.5
+    return f"{value or ''}other"
+
+
+def with_value(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    """A copy of the document with this value at the path."""
+    made = copy.deepcopy(document)
+    place = made
+    *sections, name = path.split(".")
+    for step in sections:
         place = place.setdefault(step, {})
-    place[path.split(".")[-1]] = new
-    return load(None, document)
+    place[name] = value
+    return made
+
+
+def unchanged(path: str) -> Settings:
+    """The least configuration in which the setting can have another value; LEAST if there is none without that."""
+    try:
+        return load(None, {**LEAST, **BESIDE.get(path, {})})
+    except ConfigError:
+        return load(None, LEAST)
+
+
+def changed(path: str, value: object) -> Settings:
+    """The same with the setting changed."""
+    return load(None, with_value({**LEAST, **BESIDE.get(path, {})}, path, another(path, value)))
 
 
 DECIDES = {
@@ -322,6 +390,12 @@ DECIDES = {
     "defaults.group_score",
     "documents.envelope",
     "documents.columns",
+    "documents.ids",
+    "documents.formats",
+    "documents.html.fields",
+    "documents.html.keep_original",
+    "documents.markdown.fields",
+    "documents.markdown.keep_original",
     "documents.expire_after",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path not in {"default.reply_to", "files"}),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
@@ -334,8 +408,8 @@ PATHS = sorted(set(paths_of(Settings)) - {"qdrant.path"})
 
 def test_the_hash_changes_with_what_can_change_an_answer() -> None:
     """Every single setting is tried: the hash changes with those that decide an answer, and with no other."""
-    before = load(None, LEAST)
     for path in PATHS:
+        before = unchanged(path)
         after = changed(path, value_at(before, path))
         assert value_at(after, path) != value_at(before, path)
         assert (after.config_hash() != before.config_hash()) == (path in DECIDES), f"{path}: compare DECIDES"

@@ -123,7 +123,7 @@ def test_names_that_users_choose_are_no_secrets(tmp_path: Path) -> None:
                 "qdrant": {"url": "http://q", "indexes": {"token": "keyword"}, "destinations": {"password": "p"}},
                 "policies": {"sources": {"api_key": {"read": True}}},
                 "profiles": {"query": {"recipe": "rrf"}, "headers": {"recipe": "rrf"}},
-                "embedder": {"query": {"api-version": "canary"}},
+                "chat": {"kind": "none", "query": {"api-version": "canary"}},
             }
         )
     )

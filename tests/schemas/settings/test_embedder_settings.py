@@ -12,7 +12,8 @@ URL = "http://embedder/v1"
 def of(**embedder: Any) -> EmbedderSettings:
     """This section, of a server unless it says otherwise."""
     sections = {"qdrant": {"url": "http://q"}, "rerank": {"kind": "none"}}
-    return load(None, {**sections, "embedder": {"kind": "tei", "url": URL, **embedder}}).embedder
+    place = {} if embedder.get("kind") == "minilm" else {"url": URL}
+    return load(None, {**sections, "embedder": {"kind": "tei", **place, **embedder}}).embedder
 
 
 @pytest.mark.parametrize(

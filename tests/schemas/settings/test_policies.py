@@ -95,7 +95,7 @@ def test_identities_that_are_whole() -> None:
 def test_a_namespaces_tier_is_a_known_one() -> None:
     """The tiers are four, in this order, and a namespace has one of them."""
     assert TIERS == get_args(Tier) == ("public", "internal", "confidential", "restricted")
-    assert FirewallSettings(namespaces={"hr": "confidential"}).namespaces == {"hr": "confidential"}
+    assert FirewallSettings(enabled=True, namespaces={"hr": "confidential"}).namespaces == {"hr": "confidential"}
 
 
 @given(POLICIES, POLICIES)

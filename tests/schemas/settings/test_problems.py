@@ -67,7 +67,7 @@ cach: {}
 kafka: {client: c}
 qdrant: {url: http://q, api_key: canary}
     qdrant.api_key: secrets come from the environment or from a file (..._file), not from YAML
-    RANKSTREAM_KAFFKA__CLIENT: no such setting; did you mean RANKSTREAM_KAFKA?
+    RANKSTREAM_KAFFKA__CLIENT: no such setting; did you mean RANKSTREAM_KAFKA__CLIENT?
     kafka.client: Input should be 'librdkafka' or 'kafka-python'
     cach: no such key; did you mean cache?
 kafka: {security_protocol: SASL_SSL, tls: {key_file: /k}, sasl: {mechanism: PLAIN}}
@@ -230,15 +230,69 @@ qdrant: {url: http://q, vectors: {tokens: ""}}
 qdrant: {url: http://q, vectors: {learned: ""}}
     qdrant.vectors: learned: only a dense vector may have no name
 
-# The address of a model has a kind: without one another model would answer, and nothing would say so.
+# A setting without effect: without its kind, the address of a model would be left aside, and nothing would say so.
 embedder: {url: http://model, model: m}
-    embedder: url needs kind, which says what the server is
+    embedder: url, model: no effect with kind minilm; remove, or set kind, which says what the server is
 sparse_encoder: {url: http://model, model: m}
-    sparse_encoder: url needs kind, which says what the server is
+    sparse_encoder: url, model: no effect with kind none; remove, or set kind, which says what the server is
 rerank: {url: http://model, model: m}
-    rerank: url needs kind, which says what the server is
+    rerank: url, model: no effect with kind late_interaction; remove, or set kind, which says what the server is
 chat: {url: http://model, model: m}
-    chat: url needs kind, which says what the server is
+    chat: url, model: no effect with kind none; remove, or set kind, which says what the server is
+embedder: {model: intfloat/e5-small-v2}
+    embedder: model: no effect with kind minilm; remove, or set kind, which says what the server is
+embedder: {kind: minilm, max_batch: 8, headers: {x-a: b}, tls: {ca: /ca}}
+    embedder: headers, tls: no effect with kind minilm; remove, or set kind, which says what the server is
+rerank: {kind: chat, idf: false, timeout: 3}
+chat: {kind: openai, url: http://c, model: m}
+    rerank: idf: no effect with kind chat; remove, or set kind to late_interaction; timeout: no effect with kind chat; …
+rerank: {kind: tei, url: http://r, trusted: true, mode: pick}
+    rerank: mode: no effect with kind tei; remove, or set kind to chat; trusted: no effect with kind tei; remove, or …
+rerank: {kind: vllm_score, url: http://r, omitted: drop}
+    rerank: omitted: no effect with kind vllm_score; remove
+rerank: {max_doc_chars: 300}
+    rerank: max_doc_chars: late_interaction reads texts with on_the_fly alone; remove it, or set on_the_fly
+rerank: {cache: 10}
+    settings: rerank.cache: no effect: late_interaction has no scores to cache, and there is no chat model; remove
+rerank: {kind: chat, timeout: 3}
+chat: {kind: openai, url: http://c, model: m}
+    rerank: timeout: no effect with kind chat; remove
+rerank: {kind: tei, url: http://r, prompts: qwen3, query_template: "{query}", document_template: "{document}"}
+    rerank: prompts: no effect with query_template and document_template; remove it, or one of these
+embedder: {kind: tei, url: http://e, prompts: e5, query_prefix: a, document_prefix: b}
+    embedder: prompts: no effect with query_prefix and document_prefix; remove it, or one of these
+embedder: {kind: tei, url: http://e, api_key_header: api-key}
+    embedder: api_key_header: no effect without a key; remove it, or set api_key or api_key_file
+chat: {max_tokens: 100}
+    chat: max_tokens: no effect with kind none; remove, or set kind, which says what the server is
+qdrant: {path: /x, headers: {x-a: b}, keep_alive: 2}
+    qdrant: headers, keep_alive: no effect with path, which asks no server; remove, or set url in place of path
+qdrant: {url: http://q, namespaces: none, create: {m: 32}}
+    qdrant: create: m: no effect on collections that another tool makes; remove
+qdrant: {url: http://q, namespaces: none}
+documents: {envelope: debezium}
+    settings: documents: envelope: no effect on collections that are only read; remove
+qdrant: {url: http://q, context: {before: 5}}
+    qdrant.context: before: no effect without order_by; remove, or set order_by
+qdrant: {url: http://q, vectors: {tokens: null, tokens_datatype: float16}}
+    qdrant.vectors: tokens_datatype: no effect without tokens; remove, or name the vector of tokens
+kafka: {schema_registry: {request_timeout: 2}}
+    kafka.schema_registry: request_timeout: no effect without url; remove, or set it
+kafka: {transaction_timeout: 20}
+delivery: {mode: at_least_once}
+    settings: kafka.transaction_timeout: no effect with delivery.mode at_least_once; remove
+limits: {timeout: 100}
+    limits: timeout: no effect above max_timeout; lower it, or raise max_timeout
+telemetry: {host: 127.0.0.1, port: null}
+    telemetry: host: no effect without a port; remove, or set port
+cache: {semantic_mib: 0, threshold: 0.9}
+    cache: threshold: no effect without the semantic cache; remove, or raise semantic_mib
+cache: {semantic_mib: 0, exact_mib: 0, ttl: 10}
+    cache: ttl: no effect without caches; remove, or raise exact_mib or semantic_mib
+firewall: {blocked_labels: [draft]}
+    firewall: blocked_labels: no effect without the firewall; set firewall.enabled to true, or to false to have it off …
+policies: {sources: {desk: {clearance: internal}}}
+    settings: policies.sources.desk: its clearance and labels hide nothing; set firewall.enabled to true, or to false …
 
 # No number of 1 or 0 comes from true or false, in a map neither.
 threads: true
@@ -271,16 +325,14 @@ embedder: {kind: voyage, url: null}
     embedder: voyage needs url
 embedder: {kind: nim, url: null}
     embedder: nim needs url
-embedder: {kind: minilm, url: http://embedder/v1, prompts: e5}
-    embedder: minilm has no use of prompts and dimensions
-embedder: {kind: none, url: http://embedder/v1, document_prefix: d}
-    embedder: none has no use of prompts and dimensions
-embedder: {kind: minilm, url: http://embedder/v1, dimensions: 256}
-    embedder: minilm has no use of prompts and dimensions
-embedder: {kind: none, url: http://embedder/v1, precision: int8}
-    embedder: none has no use of precision
+embedder: {kind: minilm, prompts: e5}
+    embedder: prompts: no effect with kind minilm; remove, or set kind, which says what the server is
+embedder: {kind: minilm, dimensions: 256}
+    embedder: dimensions: no effect with kind minilm; remove, or set kind, which says what the server is
+embedder: {kind: tei, url: http://e, precision: int8}
+    embedder: precision: no effect with kind tei; remove, or set kind to minilm
 embedder: {kind: openai, url: http://embedder/v1, query_prompt_name: web}
-    embedder: openai knows no names of prompts: set query_prefix and document_prefix
+    embedder: query_prompt_name: no effect with kind openai; remove, or set kind to tei
 embedder: {kind: tei, url: http://embedder/v1, prompts: gpt}
     embedder.prompts: Input should be 'none', 'e5', 'nomic', 'embeddinggemma', 'qwen3' or 'bge'
 embedder: {kind: tei, url: http://embedder/v1, dimensions: 0}
@@ -309,15 +361,15 @@ rerank: {kind: tei, url: reranker:80}
 rerank: {top: 50}
     rerank.top: no such key; there are api_key, api_key_file, …
 rerank: {prompts: qwen3}
-    rerank: late_interaction has no use of templates
+    rerank: prompts: no effect with kind late_interaction; remove, or set kind, which says what the server is
 rerank: {precision: int8}
-    rerank: late_interaction has no use of file and precision
+    rerank: precision: no effect with kind late_interaction; remove, or set kind to onnx
 rerank: {kind: tei, url: http://r, file: a.onnx}
-    rerank: tei has no use of file and precision
+    rerank: file: no effect with kind tei; remove, or set kind to onnx
 rerank: {kind: onnx, path: /m, precision: int4}
     rerank.precision: Input should be 'auto', 'int8' or 'float32'
 rerank: {kind: onnx, path: /m, query_template: "q: {query}"}
-    rerank: onnx has no use of templates
+    rerank: query_template: no effect with kind onnx; remove, or set kind, which says what the server is
 rerank: {kind: tei, url: http://r, query_template: q}
     rerank: query_template: {query} is missing
 rerank: {kind: tei, url: http://r, document_template: "{query}"}

@@ -11,14 +11,14 @@ REFUSED = r"""
 kafka: {security_protocol: TLS}
     kafka.security_protocol: Input should be 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT' or 'SASL_SSL'
 kafka: {security_protocol: PLAINTEXT, sasl: {mechanism: SCRAM-SHA-512, username: u, password_file: /p}}
-    kafka: sasl is set, but security_protocol PLAINTEXT doesn't use it
+    kafka: sasl: no effect with security_protocol PLAINTEXT; remove, or set it to SASL_PLAINTEXT or SASL_SSL
 kafka: {security_protocol: SSL, sasl: {mechanism: SCRAM-SHA-512, username: u, password_file: /p}}
-    kafka: sasl is set, but security_protocol SSL doesn't use it
+    kafka: sasl: no effect with security_protocol SSL; remove, or set it to SASL_PLAINTEXT or SASL_SSL
 kafka: {security_protocol: PLAINTEXT, tls: {ca_file: /ca}}
-    kafka: tls is set, but security_protocol PLAINTEXT doesn't use it
+    kafka: tls: no effect with security_protocol PLAINTEXT; remove, or set it to SSL or SASL_SSL
 kafka: {security_protocol: SASL_PLAINTEXT,
   sasl: {mechanism: SCRAM-SHA-512, username: u, password_file: /p}, tls: {check_hostname: false}}
-    kafka: tls is set, but security_protocol SASL_PLAINTEXT doesn't use it
+    kafka: tls: no effect with security_protocol SASL_PLAINTEXT; remove, or set it to SSL or SASL_SSL
 kafka: {security_protocol: SASL_SSL}
     kafka: security_protocol SASL_SSL needs sasl.mechanism
 kafka: {security_protocol: SSL, tls: {certificate_file: /c}}
@@ -28,7 +28,7 @@ kafka: {security_protocol: SSL, tls: {key_file: /k}}
 kafka: {security_protocol: SSL, tls: {key_password_file: /p}}
     kafka.tls: key_password needs key_file
 kafka: {security_protocol: SASL_SSL, sasl: {username: u}}
-    kafka.sasl: username: set without mechanism
+    kafka.sasl: username: no effect without mechanism; remove, or set it
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: GSSAPI}}
     kafka.sasl.mechanism: Input should be 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: PLAIN}}
@@ -36,9 +36,9 @@ kafka: {security_protocol: SASL_SSL, sasl: {mechanism: PLAIN}}
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: SCRAM-SHA-512, username: null, password_file: /p}}
     kafka.sasl: SCRAM-SHA-512 needs username
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: SCRAM-SHA-512, username: u, password_file: /p, token_file: /t}}
-    kafka.sasl: token_file: not for SCRAM-SHA-512
+    kafka.sasl: token_file: no effect with SCRAM-SHA-512; remove
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: /t, username: u}}
-    kafka.sasl: username: not for OAUTHBEARER
+    kafka.sasl: username: no effect with OAUTHBEARER; remove
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER}}
     kafka.sasl: OAUTHBEARER needs one of token_file, token_url, aws_region
 kafka: {security_protocol: SASL_SSL,
@@ -50,7 +50,7 @@ kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: 
     kafka.sasl.aws_region: String should match pattern '^[a-z]+(-[a-z0-9]+)+$'
 kafka: {security_protocol: SASL_SSL,
   sasl: {mechanism: SCRAM-SHA-512, username: u, password_file: /p, extensions: {a: b}}}
-    kafka.sasl: extensions: not for SCRAM-SHA-512
+    kafka.sasl: extensions: no effect with SCRAM-SHA-512; remove
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: /t, extensions: {auth: b}}}
     kafka.sasl.extensions.auth.[key]: the token's own name
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: /t, extensions: {a_b: b}}}
@@ -58,7 +58,7 @@ kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: 
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: /t, extensions: {a: "b\u0001c=d"}}}
     kafka.sasl.extensions.a: String should match pattern '^[\x20-\x7e]+$'
 kafka: {security_protocol: SASL_SSL, sasl: {mechanism: OAUTHBEARER, token_file: /t, scope: s}}
-    kafka.sasl: scope: not with token_file
+    kafka.sasl: scope: no effect with token_file; remove
 kafka: {security_protocol: SASL_SSL,
   sasl: {mechanism: OAUTHBEARER, token_url: https://i/token, client_id: c, client_secret_file: null}}
     kafka.sasl: token_url needs client_secret or client_secret_file
@@ -69,7 +69,7 @@ kafka: {security_protocol: SASL_SSL,
   sasl: {mechanism: OAUTHBEARER, token_url: i/token, client_id: c, client_secret_file: /s}}
     kafka.sasl.token_url: a URL http(s)://host[:port][/path][?query] is expected, without user and password
 kafka: {bootstrap_servers: "a:1,user:canary@b:2"}
-    kafka.bootstrap_servers: host:port of brokers is expected, without user and password
+    kafka.bootstrap_servers: host:port of brokers is expected, such as localhost:9092: no scheme, no user, no path
 RANKSTREAM_QDRANT__API_KEY=canary
 qdrant: {url: http://q, api_key_file: /k}
     qdrant: api_key and api_key_file are both set
@@ -102,13 +102,13 @@ policies: {identity: {by: header}}
 policies: {identity: {by: topic}}
     policies.identity: by: topic needs topics
 policies: {identity: {by: event, header: x-source}}
-    policies.identity: header is set, but by: event doesn't use it
+    policies.identity: header: no effect with by: event; remove, or set by to header
 policies: {identity: {topics: {q: web}}}
-    policies.identity: topics is set, but by: event doesn't use it
+    policies.identity: topics: no effect with by: event; remove, or set by to topic
 policies: {identity: {by: topic, topics: {q: web}, header: h}}
-    policies.identity: header is set, but by: topic doesn't use it
+    policies.identity: header: no effect with by: topic; remove, or set by to header
 policies: {identity: {by: header, topics: {q: web}}}
-    policies.identity: by: header needs header; topics is set, but by: header doesn't use it
+    policies.identity: by: header needs header; topics: no effect with by: header; remove, or set by to topic
 policies: {identity: {by: header, header: ""}}
     policies.identity.header: String should have at least 1 character
 policies: {identity: {by: cookie}}

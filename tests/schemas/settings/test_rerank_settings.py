@@ -71,7 +71,7 @@ def test_the_least_section_is_late_interaction() -> None:
 
 
 @pytest.mark.parametrize("bound", [0, -1])
-@pytest.mark.parametrize("kind", [kind for kind in PLACES if kind != "onnx"])
+@pytest.mark.parametrize("kind", [kind for kind in PLACES if kind not in {"onnx", "chat"}])
 def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
     """0 or less is no bound, also where a kind has one of its own."""
     assert of(kind=kind, **PLACES[kind], max_concurrency=bound).rerank.calls == bound
@@ -92,11 +92,11 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"kind": "cohere", "url": "http://r"}, {"model": "another"}),
     ({"kind": "chat"}, {"mode": "pick"}),
     ({}, {"idf": False}),
-    ({}, {"omitted": "drop"}),
+    ({"kind": "cohere", "url": "http://r"}, {"omitted": "drop"}),
     ({}, {"on_the_fly": True}),
-    ({}, {"max_doc_chars": 300}),
-    ({}, {"max_batch_chars": 4000}),
-    ({}, {"body": {"truncate": True}}),
+    ({"kind": "chat"}, {"max_doc_chars": 300}),
+    ({"kind": "cohere", "url": "http://r"}, {"max_batch_chars": 4000}),
+    ({"kind": "cohere", "url": "http://r"}, {"body": {"truncate": True}}),
     ({"kind": "vllm_score", "url": "http://r"}, {"prompts": "qwen3"}),
     ({"kind": "sglang", "url": "http://r"}, {"instruction": "find bugs"}),
     ({"kind": "vllm", "url": "http://r"}, {"query_template": "query: {query}"}),
@@ -111,7 +111,7 @@ DECIDES_NOT: list[dict[str, Any]] = [
     {"trusted": True},
     {"cache": 0},
     {"api_key_file": "/run/key"},
-    {"api_key_header": "api-key"},
+    {"api_key_file": "/run/key", "api_key_header": "api-key"},
     {"headers": {"x-gateway": "a"}},
     {"header_files": {"x-gateway": "/run/h"}},
     {"request_path": "/v2/rerank"},
@@ -126,7 +126,7 @@ def test_the_hash_changes_with_what_decides(before: dict[str, Any], change: dict
     assert of(**before).config_hash() != of(**{**before, **change}).config_hash()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PLACES if kind != "onnx"])
+@pytest.mark.parametrize("kind", ["vllm_score", "tei_predict"])
 @pytest.mark.parametrize("change", DECIDES_NOT)
 def test_the_hash_does_not_change_with_how_it_is_asked(kind: str, change: dict[str, Any]) -> None:
     """The address, the time, the number and size of the calls, and the key do not count."""
@@ -143,7 +143,8 @@ def test_each_setting_is_on_one_side() -> None:
 def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every setting has its variable, and each is read as what it is."""
     values: dict[str, Any] = {
-        "kind": "vllm_score",
+        # Switched off it may have all of them.
+        "kind": "none",
         "url": "http://r:8000",
         "path": "/m",
         "model": "bge",
@@ -173,7 +174,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         written = json.dumps(value) if isinstance(value, dict) else str(value)
         monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", written)
     monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
-    section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
+    section = load(None, {**LEAST, "rerank": {"kind": "tei", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
     assert (str(section.path), section.secret("api_key")) == ("/m", "a-key")
     onnx = {"kind": "onnx", "file": "model_O3.onnx", "precision": "int8", "max_concurrency": 1}
@@ -181,6 +182,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.delenv(f"RANKSTREAM_RERANK__{name.upper()}", raising=False)
     for name, value in {**onnx, "path": "/m"}.items():
         monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
+    monkeypatch.delenv("RANKSTREAM_RERANK__API_KEY")
     section = load(None, LEAST).rerank
     assert {name: getattr(section, name) for name in onnx} == onnx
     tried = values.keys() | onnx.keys()

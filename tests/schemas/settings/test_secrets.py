@@ -15,8 +15,9 @@ from schemas.settings import EmbedderSettings, Settings, load
 from schemas.settings.reading import effective
 
 CANARY = "sk-canary-5e1f0c8e2b46"
-LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
 SECTIONS = ("qdrant", "embedder", "sparse_encoder", "rerank")
+# Models that are switched off may have keys.
+LEAST = {"qdrant": {"url": "http://qdrant:6333"}, **{name: {"kind": "none"} for name in SECTIONS[1:]}}
 
 
 def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
@@ -39,7 +40,7 @@ def test_a_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_key_comes_from_a_file(tmp_path: Path) -> None:
     """The file is read at use, without the white space around the key; one that can't be read is an OSError."""
     path = tmp_path / "key"
-    section = EmbedderSettings(api_key_file=path)
+    section = EmbedderSettings(kind="none", api_key_file=path)
     with pytest.raises(OSError, match="No such file"):
         section.secret("api_key")
     path.write_text(f"  {CANARY}\n", encoding="utf-8")
@@ -133,7 +134,7 @@ def configured(path: str, value: str) -> dict[str, Any]:
         found = {section: found}
     if path.startswith("kafka.sasl"):
         found["kafka"]["security_protocol"] = "SASL_PLAINTEXT"
-    return {**LEAST, "rerank": {"kind": "none"}, **found}
+    return {**LEAST, **found}
 
 
 @pytest.mark.parametrize("path", URLS)
@@ -181,7 +182,7 @@ def test_a_byte_order_mark_is_no_part_of_a_secret(tmp_path: Path) -> None:
     """Editors of Windows begin a file with one."""
     path = tmp_path / "key"
     path.write_bytes(b"\xef\xbb\xbfcanary\r\n")
-    assert EmbedderSettings(api_key_file=path).secret("api_key") == "canary"
+    assert EmbedderSettings(kind="none", api_key_file=path).secret("api_key") == "canary"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_byte_order_mark_is_no_part_of_a_secret(tmp_path: Path) -> None:
     [
         ({"qdrant": {"url": "http://q", "api_key_file": "~/s"}}, "qdrant"),
         ({"qdrant": {"url": "http://q"}, "cursor": {"signing_secret_file": "~/s"}}, "cursor"),
-        ({"qdrant": {"url": "http://q"}, "chat": {"api_key_file": "~/s"}}, "chat"),
+        ({"qdrant": {"url": "http://q"}, "chat": {"kind": "none", "api_key_file": "~/s"}}, "chat"),
     ],
 )
 def test_a_secrets_file_may_be_in_the_home_directory(

@@ -59,4 +59,4 @@ def test_no_name_is_empty(section: type[Section], name: str) -> None:
     said = refusal(section, **{name: ""})
     assert name in said
     assert "at least 1 character" in said
-    assert "bootstrap_servers: the host:port of a broker" in refusal(KafkaSettings, bootstrap_servers="")
+    assert "bootstrap_servers" in refusal(KafkaSettings, bootstrap_servers="")

@@ -1,0 +1,238 @@
+"""`rankstream init`: a look at somebody's documents becomes a commented configuration."""
+
+import json
+import re
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+from rich.console import Console
+
+from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
+from flows.cli.records import Records, copy_stdin
+from operators.mapping.inference import ROLES, DocumentMapping, infer
+from operators.mapping.profile import MOST
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.texts import printable
+
+_REASONS: Final = 3
+"""Reasons that are told for documents that are skipped."""
+
+_COLUMN: Final = 11
+_WIDTH: Final = 110
+_LISTED: Final = 6
+"""Values that a line names."""
+
+
+def init(
+    documents: Annotated[
+        Path,
+        typer.Argument(
+            callback=folder_or_stdin,
+            help="File of documents (JSON Lines, a JSON array, or CSV), a folder of Markdown or HTML files, or - for"
+            " standard input.",
+        ),
+    ],
+    write: Annotated[
+        Path, typer.Option(dir_okay=False, allow_dash=True, help="File for the configuration; - prints it.")
+    ] = Path("rankstream.yaml"),
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=FIELD",
+            help="Field of the documents with this role: id, title, text, created_at, updated_at, lang or namespace."
+            " Nothing behind the sign: no field has it. May be repeated. Default: decided by the values.",
+        ),
+    ] = None,
+    interactive: Annotated[bool, typer.Option("--interactive", help="Ask which field has each role.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> None:
+    """Look at documents, decide which field is what, and write a commented configuration.
+
+    Decided by the values: id, title, text, times and their form, language, namespace, fields to search and to filter,
+    HTML and Markdown. Nothing is indexed.
+    """
+    given = _parse_roles(role or ())
+    if write != STDIN and write.exists() and not force:
+        raise ConfigError(f"{write} exists: --force replaces it, --write names another file")
+    with tempfile.TemporaryDirectory() as directory:
+        records = Records.of(copy_stdin(Path(directory)) if documents == STDIN else documents)
+        name = "standard input" if documents == STDIN else documents.name
+        mapping = infer_records(records, given)
+        if interactive:
+            mapping = infer_records(records, {**_ask_roles(mapping), **given})
+        print_mapping(mapping, name, records.form, stderr)
+        print_skipped(records.wrong(), sum(1 for _ in records.read()), stderr)
+    content = write_yaml(mapping, name, records.form)
+    if write == STDIN:
+        out.out(content, end="")
+    else:
+        write.write_text(content, encoding="utf-8")
+        say(stderr, f"written: {write}")
+
+
+def _parse_roles(given: Sequence[str]) -> dict[str, str]:
+    """The field of each role in ROLE=FIELD, "" for none."""
+    found = {}
+    for text in given:
+        role, equals, column = text.partition("=")
+        if not equals or role not in ROLES:
+            raise typer.BadParameter(f"{text!r} is not ROLE=FIELD; roles are {', '.join(ROLES)}", param_hint="--role")
+        found[role] = column
+    return found
+
+
+def _ask_roles(mapping: DocumentMapping) -> dict[str, str]:
+    """The field of each role, as the user says."""
+    columns = [each.column for each in mapping.profiles]
+    say(stderr, f"fields: {', '.join(columns)}")
+    answers: dict[str, str] = {}
+    for role in ROLES:
+        chosen = mapping.roles[role].column if role in mapping.roles else "-"
+        while (said := typer.prompt(f"{role} (- for none)", chosen, err=True)) not in [*columns, "-"]:
+            say(stderr, f"no field is called {said}", "red")
+        answers[role] = "" if said == "-" else said
+    return answers
+
+
+def infer_records(records: Records, given: Mapping[str, str] | None = None) -> DocumentMapping:
+    """The mapping of the first documents; `given` has the columns of roles, "" for none. Raises InputError for none."""
+    sample = [document for _, document in islice(records.usable(), MOST)]
+    if not sample:
+        raise InputError(DeadLetterClass.INVALID, f"{records.path}: there is no document in it")
+    return infer(sample, time.time(), markup=not records.plain, given=given or {})
+
+
+def print_mapping(mapping: DocumentMapping, name: str, form: str, console: Console) -> None:
+    """Say what was chosen, a line for each part."""
+    sampled = f"the first {mapping.total}" if mapping.total >= MOST else str(mapping.total)
+    say(console, f"{name}: {form}, {sampled} documents")
+    for part, chosen in [*_describe(mapping), *_remarks(mapping)]:
+        say(console, f"  {part:{_COLUMN}} {chosen}")
+
+
+def print_skipped(skipped: Sequence[str], total: int, console: Console) -> None:
+    """Say how many documents were not taken, with the first reasons."""
+    if skipped:
+        say(console, f"skipped {len(skipped)} of {total} documents:", "yellow")
+    for reason in skipped[:_REASONS]:
+        say(console, f"  {reason}", "yellow")
+
+
+def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
+    """Each part of the mapping as its name and what was chosen."""
+    known = {"lang": mapping.languages, "namespace": mapping.namespaces}
+    for role, each in mapping.roles.items():
+        remark = "" if each.presence > 0.995 else f" (in {each.presence:.0%} of the documents)"
+        if role == "id" and mapping.documents.get("ids") == "integer":
+            remark = " (whole numbers)"
+        yield role, f"{each.column}: {_counts(known[role])}" if role in known else f"{each.column}{remark}"
+    if "lang" not in mapping.roles and mapping.languages:
+        yield "languages", _counts(mapping.languages)
+    column, said = {each.name: each.column for each in mapping.profiles}, mapping.documents
+    weights = mapping.qdrant.get("search_fields", {})
+    forms = dict(said.get("formats", {}))
+    forms |= {name: markup for markup in ("html", "markdown") for name in said.get(markup, {}).get("fields", ())}
+    parts = {
+        "searched": [f"{column.get(name, name)} {weight:g}" for name, weight in weights.items()],
+        "filtered": [f"{name} ({kind})" for name, kind in mapping.qdrant.get("indexes", {}).items()],
+        "read as": [f"{column[name]} ({form})" for name, form in forms.items()],
+        "called": [f"{each} {name}" for name, each in said.get("columns", {}).items() if name not in ROLES],
+    }
+    yield from ((part, ", ".join(chosen)) for part, chosen in parts.items() if chosen)
+
+
+def _remarks(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
+    """Remarks that no setting follows from, each with its name."""
+    if "id" not in mapping.roles:
+        yield "id", "made of the content: no field is another one in each document"
+    if "title" not in mapping.roles:
+        yield "title", "none was found"
+    if "text" not in mapping.roles:
+        yield "text", "none was found: titles and the other searched fields are all there is"
+    if mapping.unused:
+        yield "only shown", ", ".join(f"{name} ({why})" for name, why in mapping.unused.items())
+    if mapping.duplicates:
+        yield "twice", f"{mapping.duplicates} documents have the id of another one: the last, or the newest, stays"
+    if mapping.empty:
+        yield "empty", f"{mapping.empty} documents have neither title nor text, and are refused"
+    if mapping.large:
+        cure = "raise limits.max_document_bytes, and max.message.bytes of the topic"
+        yield "too large", f"{mapping.large} documents are refused: {cure}"
+
+
+def _counts(found: Sequence[tuple[str, int]]) -> str:
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return ", ".join(f"{name} {count}" for name, count in found[:_LISTED]) + more
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text plain only if every version of YAML reads it as a text."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z][\w.-]*(?: [\w.-]+)*|\.{0,2}/[\w./-]+")
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if _PLAIN.fullmatch(text) else '"'
+    ),
+)
+
+
+def write_yaml(mapping: DocumentMapping, source: str, form: str, index: str = "./index") -> str:
+    """The configuration of a mapping of the documents in `source`, with comments; `index` is the index's directory."""
+    said, notes = mapping.settings(), _notes(mapping)
+    sections: dict[str, dict[str, Any]] = {
+        "kafka": {"bootstrap_servers": "localhost:9092"},
+        "documents": said.get("documents", {}),
+        "qdrant": {"path": index, "vectors": {"fuzzy": "fuzzy"}, **said.get("qdrant", {})},
+        "defaults": {"namespace": mapping.namespaces[0][0]} if mapping.namespaces else {},
+    }
+    lines = _comment(
+        f"Made by `rankstream init` from {mapping.total} documents of {source} ({form}). Change what is wrong: all keys"
+        " are in docs/reference/configuration.md, and `rankstream check` says if they fit."
+    )
+    for name, section in sections.items():
+        if section:
+            lines += ["", f"{name}:"]
+        for key, value in section.items():
+            entry = yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+            lines += [f"  {line}" for line in (*_comment(notes.get(key, "")), *entry.splitlines())]
+    for part, remark in _remarks(mapping):
+        lines += ["", *_comment(f"{part}: {remark}")]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    begin, words = "# ", printable(" ".join(text.split()))
+    return textwrap.wrap(words, _WIDTH, initial_indent=begin, subsequent_indent=begin, break_long_words=False)
+
+
+def _notes(mapping: DocumentMapping) -> dict[str, str]:
+    """Key -> the comment above it."""
+    formatted = [each for each in mapping.profiles if each.name in mapping.documents.get("formats", {})]
+    examples = [f"{each.column} {json.dumps(each.values[0], ensure_ascii=False)[:40]}" for each in formatted[:3]]
+    marked = "is searched and shown as text. keep_original: true keeps it, too."
+    return {
+        "envelope": "Rows of a database, as Debezium writes them.",
+        "columns": "Field in the index: name in the documents. Queries and results have the first.",
+        "ids": "integer: results have ids as whole numbers, too; content: the id is a digest of the content.",
+        "formats": f"Forms of values, such as {', '.join(examples)}.",
+        "html": f"HTML {marked}",
+        "markdown": f"Markdown {marked}",
+        "path": "Qdrant's engine in this process; for a server: url: http://localhost:6333",
+        "vectors": "Finds misspelt words.",
+        "search_fields": "Fields that words are searched in, and their weights. Identifiers, found by their shape, and"
+        " titles count twice. They are part of the index.",
+        "read_fields": "Fields that the models read.",
+        "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
+        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.",
+        "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"
+        " this one.",
+    }

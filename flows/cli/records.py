@@ -1,0 +1,231 @@
+"""Records: the documents in a file of somebody's, or in a folder, as objects.
+
+Rules
+-----
+- A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which, and
+  its name does not count. A folder has a document in each file of Markdown, HTML or plain text, at whatever depth.
+- CSV has a header. Its separator is the one of comma, semicolon, tab and bar that gives most rows the same number of
+  columns, two at least. Its values are texts, and an empty one is none.
+- Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252.
+- One record that cannot be read spoils no other: it comes as an error.
+"""
+
+import csv
+import hashlib
+import io
+import shutil
+import sys
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, Self
+
+import orjson
+import yaml
+
+from flows.cli.ingestion import file_version, numbered_lines
+from operators.indexing.markup import html_text, html_title, markdown_text
+from schemas.errors import DeadLetterClass, InputError
+from schemas.event import json_object
+
+Record = tuple[int, dict[str, Any] | InputError]
+"""A number, of a line or from 1, and the object or the reason why there is none."""
+
+_BEGINNING: Final = 65_536
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SAME: Final = 0.9
+_MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
+_HTML: Final = frozenset({".html", ".htm", ".xhtml"})
+_TEXT: Final = frozenset({".txt", ".rst", ".adoc", ".text"})
+_FRONT: Final = "---"
+
+
+@dataclass(frozen=True)
+class Records:
+    """The documents in a file or folder; `form` says in words how they are written, `separator` is that of CSV."""
+
+    path: Path
+    form: str
+    separator: str | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """The documents at a path. Raises InputError for a file of another form, OSError if it cannot be read."""
+        if path.is_dir():
+            return cls(path, "a folder")
+        with path.open("rb") as stream:
+            begin = _decode(stream.read(_BEGINNING)).lstrip("\ufeff \t\r\n")
+        if begin.startswith(("{", "[")):
+            return cls(path, "JSON Lines" if begin[0] == "{" and _is_lines(path) else "JSON")
+        if not begin:
+            raise InputError(DeadLetterClass.INVALID, f"{path}: there is no document in it")
+        if (separator := _separator(begin)) is not None:
+            return cls(path, f"CSV with {_SEPARATORS[separator]}", separator)
+        raise InputError(
+            DeadLetterClass.INVALID,
+            f"{path}: JSON Lines, a JSON array, CSV with a header, or a folder of Markdown or HTML is expected",
+        )
+
+    @property
+    def plain(self) -> bool:
+        """True if texts are plain already, whatever they look like."""
+        return self.form == "a folder"
+
+    def version(self) -> str:
+        """A digest of all documents."""
+        if not self.path.is_dir():
+            return file_version(self.path)
+        digests = [f"{name.relative_to(self.path)} {file_version(name)}" for name in _files(self.path)]
+        return hashlib.sha256("\n".join(digests).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def read(self) -> Iterator[Record]:
+        """Every record. Raises InputError for a file that breaks off."""
+        if self.path.is_dir():
+            return enumerate((_read_page(self.path, each) for each in _files(self.path)), 1)
+        if self.separator is not None:
+            return self._read_csv(self.separator)
+        return self._read_lines() if self.form == "JSON Lines" else self._read_json()
+
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The records. Raises InputError naming the first that is no object."""
+        for number, each in self.read():
+            if isinstance(each, InputError):
+                raise InputError(each.kind, f"{self.path}:{number}: {each}") from each
+            yield number, each
+
+    def usable(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The records that are objects."""
+        return ((number, each) for number, each in self.read() if not isinstance(each, InputError))
+
+    def wrong(self) -> list[str]:
+        """The others, each with its number and the reason."""
+        return [f"line {number}: {each}" for number, each in self.read() if isinstance(each, InputError)]
+
+    def _read_lines(self) -> Iterator[Record]:
+        for number, line in numbered_lines(self.path):
+            try:
+                yield number, json_object(line, len(line))
+            except InputError as error:
+                yield number, error
+
+    def _read_json(self) -> Iterator[Record]:
+        try:
+            found = orjson.loads(_decode(self.path.read_bytes()).lstrip("\ufeff").encode())
+        except orjson.JSONDecodeError as error:
+            raise InputError(DeadLetterClass.NOT_JSON, f"{self.path}: not JSON: {error}") from None
+        for number, each in enumerate(_find_list(found), 1):
+            if isinstance(each, dict):
+                yield number, each
+            else:
+                kind = type(each).__name__
+                yield number, InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {kind}")
+
+    def _read_csv(self, separator: str) -> Iterator[Record]:
+        csv.field_size_limit(sys.maxsize)
+        rows = csv.reader(
+            io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline=""), delimiter=separator
+        )
+        names = _header(next(rows))
+        number = rows.line_num + 1
+        for cells in rows:
+            if any(map(str.strip, cells[len(names) :])):
+                problem = f"{len(cells)} columns, and the header has {len(names)}"
+                yield number, InputError(DeadLetterClass.INVALID, problem)
+            elif found := {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}:
+                yield number, found
+            number = rows.line_num + 1
+
+
+def copy_stdin(directory: Path) -> Path:
+    """A file in this directory with all of standard input, since documents are read more than once."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "standard-input"
+    with path.open("wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    return path
+
+
+def _decode(content: bytes) -> str:
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    try:
+        # A beginning may end within a character.
+        return content.removeprefix(BOM_UTF8).decode("utf-8", "strict" if len(content) != _BEGINNING else "ignore")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
+
+
+def _is_lines(path: Path) -> bool:
+    """True if the first two lines are objects of their own: one object in one line may be the frame of a list."""
+    try:
+        return len([orjson.loads(line) for _, line in islice(numbered_lines(path), 2)]) > 1
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _find_list(found: Any) -> list[Any]:
+    """The longest list of objects in a JSON document; a document of rankstream's own form is the only one."""
+    if isinstance(found, list):
+        return found
+    level: list[dict[str, Any]] = [found] if not found.keys() & {"text", "op"} else []
+    lists: list[list[Any]] = []
+    while level and not lists:
+        values = list(chain.from_iterable(each.values() for each in level))
+        lists = [each for each in values if isinstance(each, list) and each and isinstance(each[0], dict)]
+        level = [each for each in values if isinstance(each, dict)]
+    return max(lists, key=len, default=[found])
+
+
+def _separator(text: str) -> str | None:
+    """The character between the columns, None if no row has two."""
+    best, most = None, 1
+    for each in _SEPARATORS:
+        rows = [len(row) for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=each), 200) if row]
+        # The last row of a beginning may break off.
+        rows = rows[:-1] if len(rows) > 2 else rows
+        columns = rows[0] if rows else 0
+        if columns > most and sum(count == columns for count in rows) >= _SAME * len(rows):
+            best, most = each, columns
+    return best
+
+
+def _header(cells: list[str]) -> list[str]:
+    """Names of columns, each once; one without a name has its number."""
+    names: list[str] = []
+    for number, cell in enumerate(cells, 1):
+        name = " ".join(cell.split()) or f"column_{number}"
+        names.append(name if name not in names else f"{name}_{number}")
+    return names
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of documents in a folder, hidden ones left out."""
+    known = _MARKDOWN | _HTML | _TEXT
+    found = (each for each in folder.rglob("*") if each.suffix.lower() in known and each.is_file())
+    return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(folder).parts))
+
+
+def _read_page(folder: Path, path: Path) -> dict[str, Any] | InputError:
+    """A file as a document: its path, title and text, and the fields of its front matter."""
+    source, kind = _decode(path.read_bytes()).lstrip("\ufeff"), path.suffix.lower()
+    page: dict[str, Any] = {"path": path.relative_to(folder).as_posix()}
+    try:
+        if kind in _HTML:
+            return {**page, "title": html_title(source) or path.stem, "text": html_text(source)}
+        front, body = _front_matter(source)
+        text = markdown_text(body) if kind in _MARKDOWN else body
+        title = next((line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("# ")), path.stem)
+        return {**page, "title": title, **front, "text": text}
+    except (yaml.YAMLError, ValueError) as error:
+        return InputError(DeadLetterClass.INVALID, f"{page['path']}: {' '.join(str(error).split())}")
+
+
+def _front_matter(source: str) -> tuple[Mapping[str, Any], str]:
+    """The fields between two lines of hyphens at the begin of a page, as texts, and the page behind them."""
+    if not source.startswith(_FRONT):
+        return {}, source
+    head, found, body = source.removeprefix(_FRONT).partition(f"\n{_FRONT}")
+    fields = yaml.load(head, Loader=yaml.CBaseLoader) if found else None  # noqa: S506  it makes texts alone
+    return (fields, body.partition("\n")[2]) if isinstance(fields, dict) else ({}, source)

@@ -1,0 +1,191 @@
+"""Formats: the forms in which other programs write numbers, booleans and times; read, and recognised by samples.
+
+Rules
+-----
+- A format is recognised if each sample is of it: one value that is not would be refused or lost later.
+- A time comes out as RFC 3339, and is in UTC where it has no offset.
+- A date that a database writes for "none", such as 0000-00-00 or the second 0, is no value.
+- 13 digits may be a time in milliseconds or the number of an article (EAN), and ten digits one in seconds or a number
+  that counts up. So check digits, and numbers that follow one another closely, are no times.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+from schemas.fields import read_time, rfc3339, unix_seconds
+
+_SIGN: Final = r"[+-]?"
+_CURRENCY: Final = r"(?:[$€£¥]|EUR|USD|GBP|CHF)?"
+
+
+def _number(group: str, point: str) -> re.Pattern[str]:
+    whole = rf"(?:\d{{1,3}}(?:{group}\d{{3}})+|\d+)"
+    return re.compile(rf"{_CURRENCY}\s*({_SIGN}{whole}(?:{point}\d+)?|{_SIGN}{point}\d+)\s*{_CURRENCY}", re.ASCII)
+
+
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})", re.ASCII)
+_DECIMAL: Final = _number("[, ' ]", r"\.")
+_COMMA: Final = _number("[. ' ]", ",")
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "yes", "y", "ja", "oui", "sí", "si", "on", "t"), True),
+    **dict.fromkeys(("false", "no", "n", "nein", "non", "off", "f"), False),
+}
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d(?::?\d\d)?))?)?")
+_SECONDS: Final = re.compile(r"\d{9,10}\.\d+")
+_NO_DATE: Final = re.compile(r"0000-00-00.*")
+
+_UNITS: Final = {"unix": 1.0, "unix_ms": 1e-3, "unix_us": 1e-6}
+_FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_LAST: Final = datetime(2033, 1, 1, tzinfo=UTC).timestamp()
+"""Numbers of times are of these years: milliseconds from 2e12 on are the numbers of articles within shops."""
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
+_CLOSE: Final = 1000
+"""Mean distance of numbers, in the order of their size, below which they count things and are no seconds."""
+
+_DATES: Final = (
+    *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d"),
+    *("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y"),
+)
+_CLOCKS: Final = ("", " %H:%M:%S", " %H:%M", ", %H:%M", ", %H:%M:%S", " %I:%M %p", ", %I:%M %p", " %I:%M:%S %p")
+PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES))
+"""Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
+
+UNREADABLE: Final = (AttributeError, OverflowError, TypeError, ValueError)
+"""Errors of a value that is not of a format."""
+
+
+def read_value(form: str, value: Any) -> Any:
+    """The value that the text or number stands for in this format; None if it stands for no value.
+
+    Raises one of UNREADABLE for a value that is not of it.
+    """
+    if isinstance(value, str):
+        value = value.strip()
+        if not value or (form not in _READERS and _NO_DATE.fullmatch(value)):
+            return None
+    if form in _READERS:
+        return _READERS[form](value)
+    return None if form in _UNITS and value in (0, "0") else rfc3339(_seconds(form, value))
+
+
+def _read_integer(value: Any) -> int:
+    if type(value) is int or _INTEGER.fullmatch(value):
+        return int(value)
+    raise ValueError("not a whole number")
+
+
+def _reader(pattern: re.Pattern[str], point: str) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if type(value) in (int, float):
+            return float(value)
+        if found := pattern.fullmatch(value):
+            whole, _, rest = found[1].partition(point)
+            return float(f"{re.sub('[^0-9+-]', '', whole) or '0'}.{rest or '0'}")
+        raise ValueError("not a number")
+
+    return read
+
+
+def _read_boolean(value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    if (found := _BOOLEANS.get(value.lower())) is None:
+        raise ValueError("neither true nor false")
+    return found
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "integer": _read_integer,
+    "decimal": _reader(_DECIMAL, "."),
+    "decimal_comma": _reader(_COMMA, ","),
+    "boolean": _read_boolean,
+}
+
+
+def _seconds(form: str, value: Any) -> float:
+    if form in _UNITS:
+        return unix_seconds(value if isinstance(value, bool) else float(value) * _UNITS[form])
+    if form == "iso_utc":
+        if not _ISO.fullmatch(value):
+            raise ValueError("not a time of ISO 8601")
+        return read_time(value.replace(",", ".")).timestamp()
+    moment = parsedate_to_datetime(value) if form == "rfc2822" else datetime.strptime(value, form)
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def read_seconds(form: str, value: Any) -> float | None:
+    """Unix seconds of a time in this format, "" for rankstream's own; None if it is none."""
+    try:
+        found = read_value(form, value) if form else value
+        return unix_seconds(found) if found is not None else None
+    except UNREADABLE:
+        return None
+
+
+def _fit(read: Callable[[Any], object], values: Iterable[Any]) -> bool:
+    """True if every value can be read."""
+    try:
+        for value in values:
+            read(value)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def recognise_time(values: Sequence[Any]) -> str | None:
+    """The format of these times; "" where they are as rankstream has them, None where they are no times."""
+    given = [value for value in values if not (isinstance(value, str) and _NO_DATE.fullmatch(value))]
+    texts = [value for value in given if isinstance(value, str)]
+    if not texts:
+        return _recognise_numbers(values)
+    if len(texts) < len(given):
+        return None
+    if all(_INTEGER.fullmatch(text) or _SECONDS.fullmatch(text) for text in texts):
+        found = _recognise_numbers([float(text) for text in texts])
+        return "unix" if found == "" else found or _recognise_pattern(texts)
+    if _fit(partial(read_value, "iso_utc"), texts):
+        return "" if len(texts) == len(values) and _fit(unix_seconds, texts) else "iso_utc"
+    return _recognise_pattern(texts)
+
+
+def _recognise_pattern(texts: Sequence[str]) -> str | None:
+    found = next((form for form in PATTERNS if _fit(partial(read_value, form), texts)), None)
+    if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
+        return found
+    dated = all("," in text[:4] or text[:1].isdigit() for text in texts)
+    return "rfc2822" if dated and _fit(partial(read_value, "rfc2822"), texts) else None
+
+
+def _recognise_numbers(values: Sequence[Any]) -> str | None:
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return None
+    whole = [int(value) for value in values if value]
+    for form, unit in _UNITS.items():
+        if whole and all(_FIRST <= value * unit < _LAST for value in whole):
+            if form == "unix" and (max(whole) - min(whole)) / len(whole) < _CLOSE:
+                return None
+            if form == "unix_ms" and sum(map(_has_check_digit, whole)) > 0.5 * len(whole):
+                return None
+            return "" if form == "unix" and len(whole) == len(values) else form
+    return None
+
+
+def _has_check_digit(number: int) -> bool:
+    """True if the last digit is the check digit of a GTIN (EAN, UPC)."""
+    digits = [int(digit) for digit in reversed(str(number))]
+    return len(digits) in {8, 12, 13, 14} and sum(digits[0::2], 3 * sum(digits[1::2])) % 10 == 0
+
+
+def recognise_number(texts: Sequence[str]) -> str | None:
+    """The format of texts that are all numbers or booleans; None if they are not.
+
+    Digits with leading zeros are no numbers: they would come back without.
+    """
+    if any(re.fullmatch(r"0\d+", text) for text in texts):
+        return None
+    return next((form for form in _READERS if _fit(partial(read_value, form), texts)), None)

@@ -1,0 +1,275 @@
+"""Inference: a sample of documents becomes the mapping of their fields onto a configuration.
+
+Rules
+-----
+- Documents with an id and a text are in rankstream's own form: these fields have the roles of their names.
+- A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
+  something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
+- Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
+  language of the texts is that of all, or none if there are several.
+- At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
+
+from operators.mapping import languages, roles
+from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
+from operators.mapping.rows import is_deleted, unwrap
+from schemas.document import INDEXED, TEXT, DocumentEvent
+from schemas.errors import DeadLetterClass, InputError
+from schemas.filters import INDEXABLE
+from schemas.settings.delivery import Limits
+from schemas.settings.qdrant import MOST_FIELDS, language_tag
+
+TITLE: Final = "title"
+ROLES: Final = ("id", TITLE, TEXT, "created_at", "updated_at", "lang", "namespace")
+"""Fields of a document that a field of another program's may be."""
+
+ENGLISH: Final = "english"
+_MOST_INDEXES: Final = 24
+_MOST_BYTES: Final = Limits.model_fields["max_document_bytes"].default
+_MOST_LANGUAGES: Final = 8
+_MARKED: Final = 0.01
+"""Share of texts with markup from which a field is read as such."""
+
+_TIERS: Final = frozenset({"public", "internal", "confidential", "restricted"})
+_MEANT: Final = {"op": {"upsert", "delete", "patch", "delete_where"}, "classification": _TIERS}
+"""Values that these fields may have: any other hides a document, or has it refused."""
+
+_PLACES: Final = frozenset({"collection", "destination", "vector", "schema_version"})
+"""Fields that place a document, or are no part of it: those of another program mean something else."""
+
+_OWN: Final = frozenset(DocumentEvent.model_fields)
+_INDEXED: Final = re.compile(r"(?!_)[\w-]+(?:\.[\w-]+)*")
+_KINDS: Final = {Kind.BOOLEAN: "bool", Kind.TIME: "datetime"}
+
+
+@dataclass(frozen=True)
+class DocumentMapping:
+    """The fields of somebody's documents, and the settings that read, search and filter them.
+
+    `documents` and `qdrant` are sections of the configuration, as far as they are not the default. `roles` has the
+    fields by role, in the order in which they are told. `unused` are fields that are only returned, with their kind. Of
+    the sample's documents, `duplicates` have the id of an earlier one, `empty` neither title nor text, and `large` more
+    bytes than the limit.
+    """
+
+    profiles: Sequence[FieldProfile]
+    total: int
+    roles: Mapping[str, FieldProfile]
+    documents: Mapping[str, Any]
+    qdrant: Mapping[str, Any]
+    unused: Mapping[str, str]
+    languages: Sequence[tuple[str, int]]
+    namespaces: Sequence[tuple[str, int]]
+    duplicates: int
+    empty: int
+    large: int
+
+    def settings(self) -> dict[str, Any]:
+        """Both sections, as far as they say something."""
+        return _drop_empty({"documents": self.documents, "qdrant": self.qdrant})
+
+
+def _drop_empty(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if value}
+
+
+def infer(
+    documents: Sequence[dict[str, Any]],
+    now: float,
+    *,
+    markup: bool = True,
+    given: Mapping[str, str] = MappingProxyType({}),
+) -> DocumentMapping:
+    """The mapping of a sample; `now` in Unix seconds.
+
+    `markup`: texts may be HTML or Markdown; else they are plain, whatever they look like. `given` has the columns of
+    roles that are not to be decided, "" for none. Raises InputError for a column that no document has.
+    """
+    debezium = sum(map(_is_debezium, documents)) * 2 > len(documents)
+    rows = list(_rows(documents)) if debezium else documents
+    profiles = [each for each in profile(rows) if not (debezium and each.names[0].startswith("__"))]
+    named = _assign(profiles, now, given)
+    _name(profiles, named)
+    id_, others = named.get("id"), [each for each in profiles if each not in named.values()]
+    # The column of the id may have the title, too.
+    columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
+    chosen = _choose_fields(others, named)
+    bm25, spoken = _languages(named)
+    indexed = chosen["search_fields"].keys() | chosen["indexes"].keys() | INDEXED
+    sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
+    section = {
+        "envelope": "debezium" if debezium else None,
+        "columns": {name: column for name, column in columns.items() if name != column},
+        "ids": "content" if id_ is None else "integer" if set(map(type, id_.values)) == {int} else None,
+        **_read(profiles, named, markup=markup),
+    }
+    return DocumentMapping(
+        profiles,
+        len(rows),
+        named,
+        documents=_drop_empty(section),
+        qdrant=_drop_empty({**chosen, "bm25": bm25}),
+        unused={
+            each.column: each.kind.value if each.distinct > 1 else "always the same"
+            for each in others
+            if each.name not in indexed
+        },
+        languages=spoken,
+        namespaces=_count(named["namespace"]) if "namespace" in named else (),
+        duplicates=len(id_.rows) - id_.distinct if id_ is not None else 0,
+        empty=len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}),
+        large=sum(size > _MOST_BYTES for size in sizes),
+    )
+
+
+def _is_debezium(row: Mapping[str, Any]) -> bool:
+    changed = row.keys() >= {"before", "after", "op"} or row.keys() == {"schema", "payload"}
+    return changed or bool(row.keys() & {"__op", "__deleted", "__source_ts_ms"})
+
+
+def _rows(documents: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for each in documents:
+        with suppress(InputError):
+            row = unwrap(each)
+            # A deleted row is empty but for its key.
+            if not is_deleted(row):
+                yield row
+
+
+def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, str]) -> dict[str, FieldProfile]:
+    """The fields with a role, by the name that a document has for it, in the order of ROLES."""
+    by_column = {each.column: each for each in profiles}
+    if wrong := [column for column in given.values() if column and column not in by_column]:
+        raise InputError(DeadLetterClass.INVALID, f"{wrong[0]}: no document has this field")
+    fixed = {role: by_column.get(column) for role, column in {**_own_form(by_column), **given}.items()}
+    id_ = fixed["id"] if "id" in fixed else roles.find_id(profiles)
+    text = fixed[TEXT] if TEXT in fixed else roles.find_text([each for each in profiles if each not in fixed.values()])
+    others = [each for each in profiles if each is not id_]
+    # In rankstream's own form an id is no title, however much it looks like one.
+    title = fixed[TITLE] if TITLE in fixed else roles.find_title(others, text, id_ if TEXT not in fixed else None)
+    if title is None and TEXT not in fixed and text is not None and text.words < PROSE and text.kind is Kind.SHORT:
+        # The longest text of documents without others is a name.
+        title, text = text, None
+    created, updated = roles.find_times(profiles, now)
+    found = {"id": id_, TITLE: title, TEXT: text, "created_at": created, "updated_at": updated}
+    found |= {"lang": roles.find_language(profiles), "namespace": roles.find_namespace(profiles), **fixed}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
+    """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
+    id_, text = by_column.get("id"), by_column.get(TEXT)
+    if id_ is None or text is None or id_.presence < 1 or text.presence < 0.5 or set(map(type, text.values)) != {str}:
+        return {}
+    return {name: name for name in ("id", TEXT, TITLE) if name in by_column}
+
+
+def _name(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> None:
+    """Give each field its name in the index."""
+    taken = {*named, *(each.names[0] for each in profiles)}
+    for each in profiles:
+        each.name = each.column
+        if _means_other(each, named) or not INDEXABLE.fullmatch(each.column):
+            plain = re.sub(r"[^\w-]+", "_", ".".join(each.names)).strip("_") or "field"
+            each.name = plain if plain not in taken | _OWN else f"own_{plain}"
+            taken.add(each.name)
+    for role, each in named.items():
+        each.name = role
+
+
+def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:
+    """True if rankstream takes the field for something else than it is, or refuses one of its values."""
+    name = each.names[0]
+    if name in named or name.startswith("_"):
+        return True
+    if name not in _OWN:
+        return False
+    if len(each.names) > 1 or name in _PLACES or (name in _MEANT and not set(map(str, each.values)) <= _MEANT[name]):
+        return True
+    return not all(_is_valid(name, value) for value in list(each.rows.values())[:500])
+
+
+def _is_valid(name: str, value: Any) -> bool:
+    try:
+        DocumentEvent.model_validate({"id": "i", "text": "t", name: value})
+    except ValueError:
+        return False
+    return True
+
+
+def _count(each: FieldProfile) -> list[tuple[str, int]]:
+    return Counter(str(value) for value in each.rows.values()).most_common()
+
+
+def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *, markup: bool) -> dict[str, Any]:
+    """The forms of values, and the fields with markup. Times alone have both a role and a form."""
+    formats: dict[str, str] = {}
+    html, markdown = [], []
+    for each in profiles:
+        if each.kind is Kind.TIME and each.time:
+            formats[each.name] = each.time
+        elif each.kind in {Kind.NUMBER, Kind.BOOLEAN} and each.number is not None and each not in named.values():
+            formats[each.name] = each.number
+        elif markup and each.kind in {Kind.PROSE, Kind.SHORT} and each.html >= _MARKED:
+            html.append(each.name)
+        elif markup and each.kind is Kind.PROSE and each.markdown >= 0.3:
+            markdown.append(each.name)
+    marked = {"html": html, "markdown": markdown}
+    return {"formats": formats} | {name: {"fields": fields} for name, fields in marked.items() if fields}
+
+
+def _languages(named: Mapping[str, FieldProfile]) -> tuple[dict[str, Any], Sequence[tuple[str, int]]]:
+    """The analyser's languages, and those of the documents with their numbers."""
+    if (said := named.get("lang")) is None:
+        texts = [named[name].rows for name in (TITLE, TEXT) if name in named]
+        found = languages.detect_all(
+            " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in set().union(*texts)
+        )
+        most = max((count for _, count in found), default=0)
+        base = ENGLISH if not found else found[0][0] if most >= 0.8 * sum(count for _, count in found) else "none"
+        return {"language": base} if base != ENGLISH else {}, found
+    found = _count(said)
+    analysers = {tag: name for tag, _ in found if (name := languages.analyser(tag)) is not None}
+    totals = Counter[str]()
+    for tag, count in found:
+        totals[analysers.get(tag, "")] += count
+    base = next((name for name, _ in totals.most_common() if name), ENGLISH)
+    others = {language_tag(tag).partition("-")[0]: name for tag, name in analysers.items() if name != base}
+    by_tag = dict(sorted(islice(others.items(), _MOST_LANGUAGES)))
+    return _drop_empty({"language": base if base != ENGLISH else None, "languages": by_tag}), found
+
+
+def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> dict[str, Any]:
+    """The fields that are searched, read by the models, and filtered."""
+    usable = [each for each in others if _INDEXED.fullmatch(each.name)]
+    weights = {name: weight for name, weight in ((TITLE, 2.0), (TEXT, 1.0)) if name in named}
+    if "id" in named and named["id"].kind is Kind.IDENTIFIER:
+        weights["id"] = 2.0
+    searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
+    weights |= {each.name: roles.weigh(each) for each in searched}
+    prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
+    read = [each.name for each in sorted(prose, key=lambda each: each.words)[:2]]
+    indexes = {each.name: _index(each) for each in usable if roles.worth_filtering(each)}
+    indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
+    return {
+        "search_fields": weights,
+        "read_fields": [TITLE, *read, TEXT] if read else None,
+        "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
+    }
+
+
+def _index(each: FieldProfile) -> str:
+    if each.kind is Kind.NUMBER:
+        whole = each.number == "integer" or all(type(value) is int for value in each.values)
+        return "integer" if whole else "float"
+    return _KINDS.get(each.kind, "keyword")

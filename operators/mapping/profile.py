@@ -1,0 +1,232 @@
+"""Profiles: the values of each field in a sample of documents, and the kind of thing that they look like."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from functools import cached_property
+from statistics import fmean
+from typing import Any, Final, Self
+
+from operators.mapping.formats import read_seconds, recognise_number, recognise_time
+from schemas.filters import FIELD
+
+MOST: Final = 5000
+"""Documents of a sample at most."""
+
+_MOST_VALUES: Final = 500
+"""Values of a field that are looked at one by one."""
+
+_DEEPEST: Final = 4
+"""Objects within each other whose fields are profiled."""
+
+_MOSTLY: Final = 0.8
+PROSE: Final = 8.0
+"""Mean number of words from which texts are prose."""
+
+_TAG: Final = re.compile(
+    r"</?(?:p|br|div|ul|ol|li|h[1-6]|table|thead|tbody|tr|t[dh]|a|b|i|strong|em|span|img|pre|code|blockquote|hr|section"
+    r"|article|figure|html|body|head|title|main|script|style|iframe|sup|sub|u|dl|d[td])(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+_ENTITY: Final = re.compile(r"&(?:[a-z]{2,8}\d?|#\d{2,5}|#x[0-9a-f]{2,5});", re.IGNORECASE)
+_MARKDOWN: Final = re.compile(
+    r"(?m)^#{1,6} \S|^```|\[[^\]\n]+\]\([^)\s]+\)|\*\*[^*\n]+\*\*|^\|[ :-]*-{3,}|^(?:[-*+]|\d+\.) .*\n(?:[-*+]|\d+\.) "
+)
+_URL: Final = re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.IGNORECASE)
+_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE)
+_KEY: Final = re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE)
+_MEASURE: Final = re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.IGNORECASE)
+_IDENTIFIER: Final = re.compile(r"(?=.*\d)[^\W_]+(?:[ ._/+-]{1,2}[^\W_]+){0,5}")
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+
+
+class Kind(StrEnum):
+    """The kind of a field's values."""
+
+    MIXED = auto()
+    OBJECTS = auto()
+    BOOLEAN = auto()
+    NUMBER = auto()
+    TIME = auto()
+    URL = auto()
+    EMAIL = auto()
+    KEY = auto()
+    """UUIDs and digests, which nobody types."""
+    IDENTIFIER = auto()
+    """Numbers of parts and articles, which people search for."""
+    MEASURE = auto()
+    SHORT = auto()
+    PROSE = auto()
+
+
+def count_words(text: str) -> float:
+    """The number of words; in a script without spaces two characters are one."""
+    unspaced = len(_UNSPACED.findall(text))
+    return len(_UNSPACED.sub(" ", text).split()) + unspaced / 2
+
+
+def has_tag(text: str) -> bool:
+    """True if the text has a tag of HTML's: what else stands in angle brackets may be code."""
+    return _TAG.search(text) is not None
+
+
+def _is_identifier(text: str) -> bool:
+    digits = sum(each.isdigit() or each.isupper() for each in text)
+    return len(text) <= 40 and _IDENTIFIER.fullmatch(text) is not None and 2 * digits >= sum(map(str.isalnum, text))
+
+
+@dataclass(eq=False)
+class FieldProfile:
+    """The values of a field, by the numbers of the documents that have it.
+
+    `names` are those on the way to it in the messages, `name` is that in the index.
+    """
+
+    names: tuple[str, ...]
+    position: int
+    total: int
+    rows: dict[int, Any] = field(default_factory=dict)
+    listed: bool = False
+    name: str = ""
+
+    @property
+    def column(self) -> str:
+        """The field as `documents.columns` names it in the messages."""
+        if len(self.names) == 1:
+            return self.names[0]
+        return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in self.names)
+
+    def has_name(self, pattern: re.Pattern[str]) -> bool:
+        """True if its name, the last of those on the way to it, is of this pattern."""
+        return pattern.fullmatch(self.names[-1]) is not None
+
+    @property
+    def presence(self) -> float:
+        """The share of documents that have a value."""
+        return len(self.rows) / max(1, self.total)
+
+    @cached_property
+    def values(self) -> list[Any]:
+        """Values, those of lists one by one, of at most so many documents."""
+        return list(_flatten(list(self.rows.values())[:_MOST_VALUES]))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The values that are texts."""
+        return [value for value in self.values if isinstance(value, str)]
+
+    @cached_property
+    def distinct(self) -> int:
+        """The number of different values."""
+        values = _flatten(self.rows.values())
+        return len({value if isinstance(value, str | int | float) else repr(value) for value in values})
+
+    @property
+    def uniqueness(self) -> float:
+        """The share of documents whose value is their own, roughly: different values of all."""
+        return self.distinct / max(1, len(self.rows))
+
+    @cached_property
+    def words(self) -> float:
+        """The mean number of a text's words."""
+        return fmean(map(count_words, self.texts)) if self.texts else 0.0
+
+    @cached_property
+    def html(self) -> float:
+        """The share of texts with HTML."""
+        return self.share(lambda text: has_tag(text) or _ENTITY.search(text))
+
+    @cached_property
+    def markdown(self) -> float:
+        """The share of texts with Markdown."""
+        return self.share(_MARKDOWN.search)
+
+    @cached_property
+    def time(self) -> str | None:
+        """The format of its times; "" is rankstream's own, None says that they are no times."""
+        return recognise_time(self.values)
+
+    @cached_property
+    def number(self) -> str | None:
+        """The format of its numbers or booleans that are texts; None if they are no such texts."""
+        return recognise_number(self.texts) if self.texts and len(self.texts) == len(self.values) else None
+
+    @cached_property
+    def seconds(self) -> dict[int, float]:
+        """Its times in Unix seconds, by the numbers of the documents."""
+        return {
+            row: time for row, value in self.rows.items() if (time := read_seconds(self.time or "", value)) is not None
+        }
+
+    def precedes(self, other: Self) -> bool:
+        """True if no time is after the other's of the same document."""
+        both = self.seconds.keys() & other.seconds.keys()
+        return bool(both) and all(self.seconds[row] <= other.seconds[row] for row in both)
+
+    def future(self, now: float) -> bool:
+        """True if a time is still to come: an appointment, or an end."""
+        return any(time > now + 86_400 for time in self.seconds.values())
+
+    def share(self, condition: Callable[[str], object]) -> float:
+        """The share of texts of which this is true."""
+        return sum(bool(condition(text)) for text in self.texts) / max(1, len(self.texts))
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of its values."""
+        types = set(map(type, self.values))
+        if types & {dict, list}:
+            return Kind.OBJECTS
+        if types == {bool} or self.number == "boolean":
+            return Kind.BOOLEAN
+        if self.time is not None and not self.listed:
+            return Kind.TIME
+        if types <= {int, float} or self.number is not None:
+            whole = types == {int} or self.number == "integer"
+            return Kind.IDENTIFIER if whole and self._counts_articles() else Kind.NUMBER
+        if types != {str}:
+            return Kind.MIXED
+        if self.html > 0.2 and self.words > 2:
+            return Kind.PROSE
+        for kind, pattern in ((Kind.URL, _URL), (Kind.EMAIL, _EMAIL), (Kind.KEY, _KEY), (Kind.MEASURE, _MEASURE)):
+            if self.share(pattern.fullmatch) >= _MOSTLY:
+                return kind
+        if self.words >= PROSE:
+            return Kind.PROSE
+        return Kind.IDENTIFIER if self.share(_is_identifier) >= _MOSTLY else Kind.SHORT
+
+    def _counts_articles(self) -> bool:
+        """True for long whole numbers, nearly all different, which do not follow one another."""
+        numbers = sorted(map(int, self.values))
+        gap = (numbers[-1] - numbers[0]) / len(numbers)
+        return min(len(str(each)) for each in self.values) >= 6 and self.uniqueness > 0.9 and gap > 100
+
+
+def _flatten(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
+def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
+    """The profile of each field, through objects and not through lists, in the order in which they appear."""
+    found: dict[tuple[str, ...], FieldProfile] = {}
+
+    def add(row: int, above: tuple[str, ...], members: Mapping[str, Any]) -> None:
+        for name, value in members.items():
+            names = (*above, name)
+            if value in (None, "", [], {}) or (isinstance(value, str) and not value.strip()):
+                continue
+            if isinstance(value, Mapping) and len(names) < _DEEPEST:
+                add(row, names, value)
+                continue
+            each = found.setdefault(names, FieldProfile(names, len(found), len(documents)))
+            each.rows[row] = value
+            each.listed |= isinstance(value, list)
+
+    for row, document in enumerate(documents):
+        add(row, (), document)
+    return list(found.values())

@@ -1,0 +1,198 @@
+"""Roles: which field of a sample of documents is the id, the title, the text, and so on; decided by its values.
+
+Rules
+-----
+- An id is there in each document, and is nearly always another. A number counts as one. Of several such fields the name
+  and the position decide, and without any the content does.
+- The text is the field with the most words. The title is a short text of most documents, nearly always another, whose
+  words the text repeats.
+- Times before or at each other time of their document are those of creation; a name that says so goes before.
+- A namespace parts an index, so that a query sees one part: a field is one only if its name says so.
+- Names help where several fields have the same values' shape. No field has a role by its name alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from statistics import median_low
+from typing import Final
+
+from operators.mapping.languages import is_language
+from operators.mapping.profile import PROSE, FieldProfile, Kind, count_words
+
+_ID_NAMES: Final = re.compile(r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id", re.IGNORECASE)
+_ID_ENDS: Final = re.compile(r".*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code)")
+_TITLES: Final = re.compile(
+    r".*(?:title|headline|subject|heading|label|^name|[_\W]name$|question|summary|titel|betreff|titre|nom$|titulo|título"
+    r"|nombre|titolo|bezeichnung|produkt(?:name)?$|product(?:_?name)?$|naam|namn|navn|nome).*",
+    re.IGNORECASE,
+)
+_CREATED: Final = re.compile(
+    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|veröff|datum|crée|creado|^ts$|timestamp).*",
+    re.IGNORECASE,
+)
+_UPDATED: Final = re.compile(
+    r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*", re.IGNORECASE
+)
+_TENANTS: Final = re.compile(
+    r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?", re.IGNORECASE
+)
+_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|språk", re.IGNORECASE)
+_SLUG: Final = re.compile(r"[^\s]{4,}")
+
+_ALL: Final = 0.995
+_MOST_TITLE: Final = 20.0
+"""Words of a title at most, on average."""
+
+_LEAST_TITLE: Final = 1.5
+"""Score of a title at least."""
+
+_SAMPLE: Final = 200
+"""Documents whose titles are looked up in their texts."""
+
+
+def find_id(fields: Sequence[FieldProfile]) -> FieldProfile | None:
+    """The field that names the documents; None if there is none."""
+    return max(filter(_may_name, fields), key=_id_score, default=None)
+
+
+def _may_name(each: FieldProfile) -> bool:
+    if each.presence < _ALL or each.uniqueness < 0.8 or each.listed or each.number in {"decimal", "decimal_comma"}:
+        return False
+    if any(not isinstance(value, str | int) or isinstance(value, bool) for value in each.values):
+        return False
+    if each.kind in {Kind.PROSE, Kind.BOOLEAN, Kind.OBJECTS, Kind.MEASURE, Kind.MIXED}:
+        return False
+    return all(len(text) <= 256 and len(text.split()) == 1 for text in each.texts)
+
+
+_ID_KINDS: Final = {
+    Kind.KEY: 0.8,
+    Kind.NUMBER: 0.6,
+    Kind.IDENTIFIER: 0.5,
+    Kind.SHORT: 0.4,
+    Kind.URL: 0.2,
+    Kind.TIME: -1.5,
+}
+
+
+def _id_score(each: FieldProfile) -> float:
+    named = 2.0 if each.has_name(_ID_NAMES) else 0.8 if each.has_name(_ID_ENDS) else 0.0
+    place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
+    return 4 * each.uniqueness + named + _ID_KINDS.get(each.kind, 0.0) - place
+
+
+def find_text(fields: Sequence[FieldProfile]) -> FieldProfile | None:
+    """The field with the most words; None if no field has three on average."""
+    texts = [each for each in fields if each.kind in {Kind.PROSE, Kind.SHORT} and not each.listed and each.words >= 3]
+    return max(texts, key=lambda each: each.words * each.presence, default=None)
+
+
+def find_title(
+    fields: Sequence[FieldProfile], text: FieldProfile | None, id_: FieldProfile | None
+) -> FieldProfile | None:
+    """The field with the documents' titles; the only short text of a document may be its id, too."""
+    scores = {each: _title_score(each, text) for each in fields if each is not text and _may_be_title(each)}
+    best = max(scores, key=scores.__getitem__, default=None)
+    if best is not None and scores[best] >= _LEAST_TITLE:
+        return best
+    return id_ if id_ is not None and id_.kind is Kind.SHORT and text is not None else None
+
+
+def _may_be_title(each: FieldProfile) -> bool:
+    """True for short texts that tell documents apart; those of a field that is called a title may repeat: jobs do."""
+    if each.kind not in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER} or each.listed or not each.texts:
+        return False
+    different = 0.05 if each.has_name(_TITLES) and each.words >= 1.5 else 0.5
+    return each.words <= _MOST_TITLE and each.presence >= 0.5 and each.uniqueness >= different
+
+
+def _title_score(each: FieldProfile, text: FieldProfile | None) -> float:
+    slug = each.share(_SLUG.fullmatch)
+    named = float(each.has_name(_TITLES))
+    repeated = _repetition(each, text) if text is not None else 0.0
+    long = max(0.0, each.words - 12) / 10
+    identifiers = float(each.kind is Kind.IDENTIFIER)
+    return each.uniqueness + each.presence + named + repeated - slug - long - identifiers - 0.02 * each.position
+
+
+def _repetition(title: FieldProfile, text: FieldProfile) -> float:
+    """The mean share of a title's words that its document's text has, too."""
+    shares = []
+    for row in list(title.rows)[:_SAMPLE]:
+        words, content = set(re.findall(r"\w{4,}", str(title.rows[row]).lower())), str(text.rows.get(row, "")).lower()
+        if words and content:
+            shares.append(sum(word in content for word in words) / len(words))
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile | None, FieldProfile | None]:
+    """The fields with the times of creation and of the last change; `now` in Unix seconds."""
+    times = [each for each in fields if each.kind is Kind.TIME and each.presence >= 0.5]
+    created = next((each for each in times if each.has_name(_CREATED)), None)
+    updated = next((each for each in times if each.has_name(_UPDATED) and each is not created), None)
+    others = [each for each in times if each is not created and each is not updated and not each.future(now)]
+    if created is None:
+        # Of several times the one that is before most others.
+        before = [each for each in others if updated is None or each.precedes(updated)]
+        created = max(before, key=lambda each: sum(map(each.precedes, before)), default=None)
+    if updated is None and created is not None:
+        updated = next((each for each in others if each is not created and created.precedes(each)), None)
+    return created, updated
+
+
+def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
+    """The field with each document's language."""
+    texts = [each for each in fields if not each.listed and each.texts and each.distinct <= 30]
+    named = (each for each in texts if _LANGUAGES.match(each.names[-1]))
+    found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= 0.95]
+    return next(iter([*found, *(each for each in texts if each.share(is_language) >= 0.95)]), None)
+
+
+def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
+    """The field with each document's namespace: its own name, or that of a tenant with few values."""
+    own = next((each for each in fields if each.names == ("namespace",)), None)
+    if own is not None:
+        return own if own.presence >= _ALL and _names_namespaces(own) else None
+    tenants = (each for each in fields if each.has_name(_TENANTS) and each.presence >= _ALL)
+    return next((each for each in tenants if _names_namespaces(each) and 2 <= each.distinct <= each.total / 5), None)
+
+
+def _names_namespaces(each: FieldProfile) -> bool:
+    return not each.listed and all(
+        (isinstance(value, str) and len(value) <= 256) or type(value) is int for value in each.values
+    )
+
+
+def worth_filtering(each: FieldProfile) -> bool:
+    """True for a field whose values are worth an index: numbers, times, and texts that several documents share."""
+    if each.distinct < 2:
+        return False
+    if each.kind in {Kind.BOOLEAN, Kind.NUMBER, Kind.TIME, Kind.IDENTIFIER}:
+        return True
+    if each.kind not in {Kind.SHORT, Kind.MEASURE, Kind.EMAIL, Kind.KEY} or each.words >= PROSE:
+        return False
+    values = len(each.values) if each.listed else len(each.rows)
+    return each.distinct <= max(10, 0.7 * values) and max(map(len, each.texts)) <= 256
+
+
+def rank_searched(fields: Iterable[FieldProfile]) -> list[FieldProfile]:
+    """The fields whose words people search for, those first that say most about most documents."""
+    worth = filter(_worth_searching, fields)
+    return sorted(
+        worth, key=lambda each: (-weigh(each), -each.presence * min(1.0, each.uniqueness * 10), each.position)
+    )
+
+
+def _worth_searching(each: FieldProfile) -> bool:
+    """True for identifiers, prose, and names that tell documents apart."""
+    if each.kind in {Kind.IDENTIFIER, Kind.PROSE}:
+        return True
+    if each.kind is not Kind.SHORT or each.distinct < 5:
+        return False
+    named = each.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
+    return median_low(map(len, each.texts)) > 3 and named > 0.8
+
+
+def weigh(each: FieldProfile) -> float:
+    """The weight of a field that is searched."""
+    return 2.0 if each.kind is Kind.IDENTIFIER else 1.0

@@ -1,0 +1,88 @@
+"""Formats of numbers, booleans and times, as exports write them."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.mapping.formats import read_value, recognise_number, recognise_time
+from schemas.fields import unix_seconds
+
+
+@pytest.mark.parametrize(
+    ("texts", "form", "first"),
+    [
+        (["12", "-3"], "integer", 12),
+        (["1299.50", "1,299.00"], "decimal", 1299.5),
+        (["12,90", "1.299,00 €"], "decimal_comma", 12.9),
+        (["ja", "nein"], "boolean", True),
+        (["007", "123"], None, None),
+        (["12,90", "on request"], None, None),
+    ],
+)
+def test_numbers_are_recognised_and_read(texts: list[str], form: str | None, first: object) -> None:
+    """A format is one that all texts have; leading zeros would be lost."""
+    assert recognise_number(texts) == form
+    if form is not None:
+        assert read_value(form, texts[0]) == first
+
+
+@pytest.mark.parametrize(
+    ("values", "form", "first"),
+    [
+        (["2024-01-31T10:00:00Z"], "", None),
+        (["2024-01-31 10:00:00", "0000-00-00 00:00:00"], "iso_utc", "2024-01-31T10:00:00.000Z"),
+        (["31.12.2024"], "%d.%m.%Y", "2024-12-31T00:00:00.000Z"),
+        (["12/31/2024 01:05 PM"], "%m/%d/%Y %I:%M %p", "2024-12-31T13:05:00.000Z"),
+        (["Tue, 03 Jun 2008 11:05:30 GMT"], "rfc2822", "2008-06-03T11:05:30.000Z"),
+        (["1503435956.000247", "1503499956.1"], "unix", "2017-08-22T21:05:56.000Z"),
+        ([1700000000123], "unix_ms", "2023-11-14T22:13:20.123Z"),
+        ([1700000000, 1710000000], "", None),
+        ([1700000000, 0, 1710000000], "unix", "2023-11-14T22:13:20.000Z"),
+    ],
+)
+def test_times_are_recognised_and_read(values: list[object], form: str, first: str | None) -> None:
+    """A time without an offset is in UTC; "" is rankstream's own format, which is not read again."""
+    assert recognise_time(values) == form
+    if form:
+        assert read_value(form, values[0]) == first
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["reset the router"],
+        [1, 2, 3],
+        list(range(1_000_000_000, 1_000_000_100)),
+        [1100000000006, 1100000000013, 1100000000020],
+        [2012345678901],
+        [True],
+    ],
+)
+def test_other_numbers_are_no_times(values: list[object]) -> None:
+    """Counters, and the numbers of articles: with a check digit, or of the range within shops."""
+    assert recognise_time(values) is None
+
+
+@pytest.mark.parametrize(("form", "value"), [("iso_utc", "0000-00-00"), ("unix_ms", 0), ("%d.%m.%Y", " ")])
+def test_a_date_for_none_is_no_value(form: str, value: object) -> None:
+    """As databases write it."""
+    assert read_value(form, value) is None
+
+
+@given(st.floats(-1e9, 1e9).map(lambda number: round(number, 2)))
+def test_a_number_comes_back_from_both_spellings(number: float) -> None:
+    """With points or commas, and with groups of three digits."""
+    english = f"{number:,.2f}"
+    assert read_value("decimal", english) == pytest.approx(number)
+    assert read_value("decimal_comma", english.translate({44: ".", 46: ","})) == pytest.approx(number)
+
+
+@given(st.datetimes(datetime(2001, 1, 1), datetime(2030, 1, 1)))
+def test_a_time_comes_back_from_each_unit(moment: datetime) -> None:
+    """Seconds, milliseconds and microseconds are told apart by their size."""
+    seconds = int(moment.replace(tzinfo=UTC).timestamp())
+    assert recognise_time([seconds, seconds + 86_400]) == ""
+    for form, factor in (("unix_ms", 1000), ("unix_us", 1_000_000)):
+        assert unix_seconds(read_value(form, seconds * factor)) == seconds
