@@ -11,6 +11,7 @@ from schemas.filters import MAX_FILTERS, MAX_VALUES
 from schemas.query import MAX_LIMIT
 from schemas.settings import Settings, load
 from schemas.settings.qdrant import MOST_FIELDS
+from schemas.settings.ranking import BALANCED
 from tests.docs.pages import DOCS
 
 TEXT: Final = (DOCS / "why" / "limits.md").read_text(encoding="utf-8")
@@ -38,7 +39,7 @@ def test_the_limits_are_those_of_the_code(settings: Settings) -> None:
     written = {what: int(number.replace(",", "")) for what, number, _ in ROWS}
     sizes = TEXT[TEXT.index("## Sizes") :]
     assert len(written) == len(re.findall(r"(?m)^\| ", sizes)) - 1
-    profile = settings.profiles[settings.defaults.profile]
+    profile = settings.profiles[BALANCED]
     bounds = type(profile).model_fields["over_sample"].metadata
     [most] = [bound.le for bound in bounds if hasattr(bound, "le")]
     expected = {"candidates of a leg, by default": profile.over_sample, "candidates of a leg": most, **FIXED}
