@@ -1,4 +1,4 @@
-"""The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, a console, an ingress."""
+"""The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, console, ingress."""
 
 import json
 from pathlib import Path
