@@ -17,7 +17,9 @@ test nightly operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR
 EXCHANGES := $(CURDIR)/.cache/exchanges
 ON_A_SERVER := tests/integration tests/stand_in tests/operators/indexing tests/docs
 
-.PHONY: demo test nightly operate check lint faults bench docs clean
+SBOM := .cache/sbom
+
+.PHONY: demo test nightly operate check lint faults bench docs sbom clean
 
 # What it takes to run: the demo needs no more.
 $(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
@@ -75,6 +77,16 @@ docs: $(VENV)/dev
 	$(VENV)/bin/python -m docs.site
 	$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs/site -d .cache/doctrees . .cache/site
 	@echo "The documentation is in .cache/site/index.html"
+
+# What is in the image's environment, with versions, licences and dependencies: a bill of materials in CycloneDX. The
+# tool has an environment of its own: what it needs is no part of the image.
+sbom:
+	$(PYTHON) -m venv --clear $(SBOM)
+	$(PYTHON) -m venv --without-pip $(SBOM)/image
+	$(SBOM)/bin/python -m pip --disable-pip-version-check --quiet $(PINNED) -r requirements/sbom.txt
+	$(SBOM)/bin/python -m pip --disable-pip-version-check --quiet --python $(SBOM)/image/bin/python $(PINNED) -r requirements/run.txt
+	$(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file .cache/sbom.json $(SBOM)/image
+	@echo "The bill of materials is in .cache/sbom.json"
 
 clean:
 	rm -rf $(VENV) .cache

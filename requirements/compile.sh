@@ -13,3 +13,4 @@ pin() {
 pin run
 pin dev --group dev -c requirements/run.txt
 compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+compile requirements/sbom.in -o requirements/sbom.txt

@@ -21,7 +21,8 @@ COMMON = {"ConfigMap", "NetworkPolicy", "Pod", "PodDisruptionBudget", "Service",
 KINDS = {
     "minimal": COMMON | {"Job", "Secret"},
     "everything": COMMON | {"Job", "ScaledObject", "ServiceMonitor"},
-    "platform": COMMON | {"Job", "Secret", "ScaledObject", "TriggerAuthentication", "PrometheusRule", "Deployment"},
+    "platform": COMMON
+    | {"Job", "Secret", "ScaledObject", "TriggerAuthentication", "PrometheusRule", "Deployment", "Ingress"},
     "managed-kafka": COMMON | {"Secret", "ScaledObject", "TriggerAuthentication"},
 }
 

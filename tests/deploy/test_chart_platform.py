@@ -1,4 +1,4 @@
-"""The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, a console."""
+"""The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, console, ingress."""
 
 import json
 from pathlib import Path
@@ -139,6 +139,29 @@ def test_the_console_is_reached_through_the_proxy_alone() -> None:
     assert spec["egress"] == [{"ports": [{"protocol": "TCP", "port": 443}]}]
 
 
+def test_the_ingress_leads_to_the_proxy_over_tls() -> None:
+    """It has the host of the address that browsers see, without a port, and the Service of the proxy behind it."""
+    found = render(PLATFORM, {"console": {"origin": "https://console.example.com:8443"}})
+    ingress = found.one("Ingress")
+    [service] = [each for each in found.of("Service") if each["metadata"]["name"].endswith("-console")]
+    [rule] = ingress["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    assert (rule["host"], path["path"], path["pathType"]) == ("console.example.com", "/", "Prefix")
+    [port] = [each["name"] for each in service["spec"]["ports"]]
+    assert path["backend"]["service"] == {"name": service["metadata"]["name"], "port": {"name": port}}
+    assert ingress["spec"]["tls"] == [{"hosts": ["console.example.com"], "secretName": "console-tls"}]
+    assert ingress["spec"]["ingressClassName"] == "nginx"
+    assert ingress["metadata"]["annotations"] == {"cert-manager.io/cluster-issuer": "company"}
+
+
+def test_an_ingress_may_leave_class_and_certificate_to_the_cluster() -> None:
+    """It is over TLS all the same, and a console without one has none."""
+    ingress = render("minimal", {"console": CONSOLE | {"ingress": {"enabled": True}}}).one("Ingress")
+    assert ingress["spec"]["tls"] == [{"hosts": ["c.example.com"]}]
+    assert "ingressClassName" not in ingress["spec"]
+    assert not render("minimal", {"console": CONSOLE}).of("Ingress")
+
+
 def policy_of_the_console(found: Rendered) -> dict[str, Any]:
     """The specification of its NetworkPolicy."""
     [only] = [each for each in found.of("NetworkPolicy") if each["metadata"]["name"].endswith("-console")]
@@ -203,6 +226,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a console that anybody may use": (
         {"console": CONSOLE | {"proxy": None}},
         "console.proxy: the console authenticates",
+    ),
+    "an ingress to a console that anybody may use": (
+        {"console": CONSOLE | {"proxy": None, "ingress": {"enabled": True}}},
+        "console.proxy: the console authenticates nobody; name the container of a proxy that does",
+    ),
+    "an ingress to nothing": (
+        {"console": {"ingress": {"enabled": True}}},
+        "console.ingress.enabled: there is no console to lead to; set console.enabled",
+    ),
+    "an ingress in clear": (
+        {"console": CONSOLE | {"origin": "http://c.example.com", "ingress": {"enabled": True}}},
+        "console.origin: an Ingress needs https",
     ),
     "a console without its address": ({"console": CONSOLE | {"origin": ""}}, "console.origin: set it to the address"),
     "KEDA with AWS": (

@@ -176,6 +176,13 @@ def test_the_build_backend_is_pinned_with_all_it_needs() -> None:
     assert all(" --hash=sha256:" in line for line in taken.values())
 
 
+def test_the_tool_of_the_bill_of_materials_is_pinned() -> None:
+    """It is installed by its hash, as all that the image is made of."""
+    taken = pins("sbom.txt")
+    assert "cyclonedx-bom" in taken
+    assert all(" --hash=sha256:" in line for line in taken.values())
+
+
 def copied_to_the_builder() -> list[str]:
     """The files that the builder takes from the repository."""
     return [source for copy in builder().all("COPY") for source in copy.split()[:-1]]

@@ -1,6 +1,8 @@
 """The steps of deploy/Dockerfile, run without Docker: in an empty directory, with a Python that has nothing but pip."""
 
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from operators.clients.local.minilm import BUILT_SHA256
 from tests.deploy.files import PROJECT, ROOT, Stage, last_stage, stages
@@ -122,3 +125,12 @@ for precision in NAMES:
 """
     image.run(stage, f"python -c {shlex.quote(code)}", image.root)
     assert graphs() == before
+
+
+def test_the_bill_of_materials_lists_the_image() -> None:
+    """It has each distribution that the image's environment gets, in its version, and those of no tool."""
+    subprocess.run(["make", "sbom"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    bill = json.loads((ROOT / ".cache" / "sbom.json").read_text())
+    pinned = re.findall(r"(?m)^([\w.-]+)==(\S+)", (ROOT / "requirements" / "run.txt").read_text())
+    assert {(canonicalize_name(each["name"]), each["version"]) for each in bill["components"]} == set(pinned)
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", PROJECT["name"])

@@ -67,7 +67,7 @@ def _files(arguments: list[str]) -> None:
 def _offsets(arguments: list[str]) -> None:
     """Options of Kafka's kafka-consumer-groups.sh, which is not here: those of its documentation for 4.1."""
     known = {"--bootstrap-server", "--group", "--topic", "--reset-offsets", "--to-latest", "--to-current"}
-    known |= {"--from-file", "--export", "--dry-run", "--execute", "--describe", "--command-config"}
+    known |= {"--to-earliest", "--from-file", "--export", "--dry-run", "--execute", "--describe", "--command-config"}
     assert {argument for argument in arguments if argument.startswith("--")} <= known
 
 
@@ -81,6 +81,6 @@ CHECKS: Final[dict[str, Callable[[list[str]], None]]] = {
     "python": _python,
     "kafka-consumer-groups.sh": _offsets,
     **dict.fromkeys(("docker", "kubectl", "helm", "kustomize", "promtool"), _files),
-    **dict.fromkeys(("cat", "curl", "echo", "export", "find", "grep", "wc"), _any),
+    **dict.fromkeys(("awk", "cat", "curl", "echo", "export", "find", "grep", "wc"), _any),
 }
 """Checks for the commands of each program. Those that can run here are run, too: see test_blocks.py."""

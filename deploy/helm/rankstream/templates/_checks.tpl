@@ -46,6 +46,14 @@
 {{- if and .Values.console.enabled (not .Values.console.origin) -}}
 {{- fail "console.origin: set it to the address at which browsers see the console, such as https://console.example.com" -}}
 {{- end -}}
+{{- if .Values.console.ingress.enabled -}}
+{{- if not .Values.console.enabled -}}
+{{- fail "console.ingress.enabled: there is no console to lead to; set console.enabled" -}}
+{{- end -}}
+{{- if not (hasPrefix "https://" .Values.console.origin) -}}
+{{- fail "console.origin: an Ingress needs https, or logins and sessions of the proxy cross the network in clear" -}}
+{{- end -}}
+{{- end -}}
 {{- include "rankstream.checkSasl" . -}}
 {{- range $name := list "search" "indexing" -}}
 {{- include "rankstream.checkReplicas" (list $root $name) -}}
