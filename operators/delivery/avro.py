@@ -60,7 +60,6 @@ class _Room(threading.local):
             self.refuse()
 
     def refuse(self) -> None:
-        """Raise InputError `too_large`."""
         raise InputError(
             DeadLetterClass.TOO_LARGE, f"value: more than {self.limit} bytes as JSON, expected at most {self.limit}"
         )
@@ -106,7 +105,7 @@ class AvroSchema:
             raise NotAvro(f"not a value of it: {type(error).__name__} at byte {stream.tell()}") from error
         if rest := len(payload) - stream.tell():
             raise NotAvro(f"not a value of it: {rest} bytes are left over")
-        found = orjson.dumps(_plain(value), _encode, orjson.OPT_UTC_Z)
+        found = orjson.dumps(_plain(value), _in_base64, orjson.OPT_UTC_Z)
         if len(found) > max_bytes:
             room.refuse()
         return found
@@ -126,8 +125,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _encode(value: Any) -> Any:
-    """A value that JSON's writer does not know, as one that it knows."""
+def _in_base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
@@ -147,8 +145,9 @@ class _Bounds:
         self._readers = LOGICAL_READERS
         self._named = named
         self._room = room
-        self._known: dict[str, _Size | None] = {}
-        """The sizes of records, None while they are looked at."""
+        self._known: dict[str, _Size] = {}
+        self._open: set[str] = set()
+        """The records that are looked at."""
 
     def add(self, schema: Any) -> _Size:
         """Add the bounds. Raises NotAvro for a schema that is refused."""
@@ -162,14 +161,13 @@ class _Bounds:
         match schema["type"]:
             case "record" | "error":
                 name = schema["name"]
-                if name in self._known and (size := self._known[name]) is None:
+                if name in self._open:
                     raise NotAvro(f"{name} holds itself, which is not read")
                 if name not in self._known:
-                    self._known[name] = None
+                    self._open.add(name)
                     self._known[name] = self._add_to_fields(schema)
-                size = self._known[name]
-                assert size is not None
-                return size
+                    self._open.remove(name)
+                return self._known[name]
             case "array":
                 items = self.add(schema["items"])
                 if not items.least:

@@ -215,32 +215,6 @@ class TransactionalProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class Tail(Protocol):
-    """A topic, read without joining a group. One thread calls it."""
-
-    def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched; waits `timeout` seconds for the first.
-
-        Raises RetriableDelivery; some records may be lost then to this tail.
-        """
-
-    def positions(self) -> dict[int, int]:
-        """Positions by partition: everything below was handed out, or isn't for readers, as the marks of transactions.
-
-        Before the first poll, where it begins.
-        """
-
-    def ends(self, timeout: float) -> dict[int, int]:
-        """End offsets by partition: the offset after the last record, asked of the broker now.
-
-        Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on.
-        Raises RetriableDelivery, also if there is no answer within `timeout` seconds.
-        """
-
-    def close(self) -> None:
-        """Release connections."""
-
-
 class PlainProducer(Protocol):
     """An idempotent producer whose records stand alone. One thread calls it."""
 
@@ -255,8 +229,10 @@ class PlainProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class TopicReader(Tail, ABC):
-    """A topic, read by one consumer that reads and one that asks, which has `call_timeout` seconds for each request."""
+class TopicReader(ABC):
+    """A topic, read without joining a group: by one consumer that reads, and one that asks, which has `call_timeout`
+    seconds for each request. One thread calls it.
+    """
 
     def __init__(self, settings: KafkaSettings, topic: str, call_timeout: float, *, from_end: bool) -> None:
         """Begin to read, once there are the consumers. Raises RetriableDelivery, also if the topic isn't known."""
@@ -270,11 +246,18 @@ class TopicReader(Tail, ABC):
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def positions(self) -> dict[int, int]:
+        """Positions by partition: everything below was handed out, or isn't for readers, as the marks of transactions.
+
+        Before the first poll, where it begins.
+        """
         return dict(self._positions)
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
         """Ends by partition, asked of the broker now: the last stable offsets, for a reader of committed records, up to
-        which they can be read; else the offsets after the last records. Raises RetriableDelivery.
+        which they can be read; else the offsets after the last records.
+
+        Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on. Raises
+        RetriableDelivery, also if there is no answer within `timeout` seconds.
         """
         timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
@@ -295,6 +278,17 @@ class TopicReader(Tail, ABC):
             starts = self._offsets(added, timeout, from_end=from_end)
             self._positions |= starts
             self._read_from(starts)
+
+    @abstractmethod
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
+        """Records that have been fetched; waits `timeout` seconds for the first.
+
+        Raises RetriableDelivery; some records may be lost then to this reader.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections."""
 
     @abstractmethod
     def seek(self, partition: int, offset: int) -> None:
@@ -328,7 +322,7 @@ class KafkaClient(ABC):
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
 
-    def tail(self, topic: str) -> Tail:
+    def tail(self, topic: str) -> TopicReader:
         """A reader of a whole topic, uncommitted records included: an open transaction would hide the records
         that others committed after it began. Raises RetriableDelivery while the topic isn't known.
         """
@@ -351,7 +345,8 @@ class KafkaClient(ABC):
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
 
-        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
+        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it
+        has no transactions for us.
         """
 
     @abstractmethod

@@ -46,18 +46,20 @@ from schemas.errors import RetriableDelivery
 log = structlog.stdlib.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class FencedProducer:
-    """Delivers by one transactional producer after another, each fencing the one before. One thread calls it."""
+    """Delivers by one transactional producer after another, each fencing the one before. One thread calls it.
 
-    def __init__(self, make: Callable[[], TransactionalProducer], client: str, replaced: Callable[[], None]) -> None:
-        """Make the first producer by `make`; `replaced` is called after each replacement.
+    The first one, too, is made by `make`, which raises RetriableDelivery and FatalDelivery. `replaced` is called after
+    each replacement.
+    """
 
-        Raises RetriableDelivery and FatalDelivery.
-        """
-        self._make = make
-        self._client = client
-        self._replaced = replaced
-        self._producer: TransactionalProducer | None = make()
+    make: Callable[[], TransactionalProducer]
+    client: str
+    replaced: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._producer: TransactionalProducer | None = self.make()
         self._reason = ""
 
     def prepare(self) -> None:
@@ -70,9 +72,9 @@ class FencedProducer:
             self._producer.close()
             self._producer = None
         if self._producer is None:
-            self._producer = self._make()
-            log.warning("producer replaced", client=self._client, reason=self._reason)
-            self._replaced()
+            self._producer = self.make()
+            log.warning("producer replaced", client=self.client, reason=self._reason)
+            self.replaced()
             if (reason := self._producer.retirement()) is not None:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 

@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -108,7 +108,6 @@ class SchemaRegistry:
         await self._client.aclose()
 
     async def _fetch(self, id_: int) -> WriterSchema | None:
-        """The schema; None if the registry does not know it."""
         found = await self._until_answered(partial(self._client.get_schema, id_))
         if found is None:
             return None
@@ -149,7 +148,6 @@ class SchemaRegistry:
             raise NotAvro(f"it has more than {MAX_SCHEMA} characters with those that it names")
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The answer; None if the registry does not know what was asked for."""
         pause = _PAUSE
         while True:
             try:
@@ -217,6 +215,7 @@ def _client(settings: SchemaRegistrySettings) -> Any:
     return AsyncSchemaRegistryClient(given)
 
 
+@dataclass(frozen=True)
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """Reads each message behind the id of a schema by that schema, as JSON of at most `max_bytes`. The registry is
     waited for without a bound.
@@ -226,17 +225,15 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """
 
     step = "deserialise"
+    bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
-    def __init__(self, registry: SchemaRegistry, max_bytes: int, *, ordered: bool) -> None:
-        self._registry = registry
-        self._max_bytes = max_bytes
-        self._ordered = ordered
-        self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
+    registry: SchemaRegistry
+    max_bytes: int
+    ordered: bool = field(kw_only=True)
 
-    @override
     def request(self, item: Message) -> tuple[BatchKey, int | None] | None:
-        id_ = _id_of(item)
-        if self._ordered:
+        id_ = schema_id(_frame_of(item))
+        if self.ordered:
             return None, id_
         return (id_, id_) if id_ is not None else None
 
@@ -245,11 +242,10 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         self, batch_key: BatchKey, requests: Sequence[int | None], timeout: float
     ) -> list[WriterSchema | None]:
         ids = list(dict.fromkeys(id_ for id_ in requests if id_ is not None))
-        schemas = await asyncio.gather(*map(self._registry.schema, ids))
+        schemas = await asyncio.gather(*map(self.registry.schema, ids))
         found = dict(zip(ids, schemas, strict=True))
         return [None if id_ is None else found[id_] for id_ in requests]
 
-    @override
     def on_result(self, item: Message, outcome: WriterSchema | BackendError | None) -> Message:
         if isinstance(outcome, BackendError):
             # A defect of ours: every failure of the registry is waited out.
@@ -257,12 +253,8 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         framed = _frame_of(item)
         if outcome is None or framed is None:
             return item
-        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self._max_bytes))
+        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self.max_bytes))
 
 
 def _frame_of(message: Message) -> bytes | None:
     return message.value if message.value is not None else message.key
-
-
-def _id_of(message: Message) -> int | None:
-    return schema_id(_frame_of(message))

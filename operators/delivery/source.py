@@ -24,7 +24,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
@@ -101,10 +102,7 @@ class ConsumerLoop:
         self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
 
     def start(
-        self,
-        flush: Callable[[float], None],
-        advance: Callable[[], None],
-        arrived: Callable[[], None] = lambda: None,
+        self, flush: Callable[[float], None], advance: Callable[[], None], arrived: Callable[[], None] = lambda: None
     ) -> None:
         """Join the group and read; `flush` commits the answered messages, within the given seconds, and `advance` soon
         the positions for which no answer comes. `arrived` is called whenever messages have been read, before the flow
@@ -138,10 +136,6 @@ class ConsumerLoop:
             self._thread.join()
         self.consumer.close()
 
-    def stable(self) -> bool:
-        """True if the group has this member and no rebalance is under way."""
-        return self.consumer.stable()
-
     def take(self) -> list[Message]:
         """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
 
@@ -174,8 +168,9 @@ class ConsumerLoop:
         if self._stop_at is not None:
             self._finish_if_drained()
             return False
+        rebalance = Rebalance(self._on_assigned, self._on_revoked, partial(self._end, "lost"))
         try:
-            self.consumer.subscribe(self.topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
+            self.consumer.subscribe(self.topic, rebalance)
         except RetriableDelivery as error:
             log.warning("consumer cannot subscribe", topic=self.topic, reason=str(error), retry_in_s=_RETRY)
             return False
@@ -273,7 +268,6 @@ class ConsumerLoop:
         return messages
 
     def _check_end(self, partition: TopicPartition) -> None:
-        """Raise FatalDelivery if the partition ends below what was read of it."""
         heard, read = self.consumer.ends([partition]).get(partition), self.ledger.next_offsets().get(partition)
         if heard is not None and read is not None and heard.last < read:
             raise FatalDelivery(
@@ -286,15 +280,11 @@ class ConsumerLoop:
         self.metrics.rebalances["assigned",].inc()
         with self._lock:
             self._assignments += 1
-            for partition in partitions:
-                self._assigned[partition] = self._assignments
+            self._assigned |= dict.fromkeys(partitions, self._assignments)
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._flush(_LAST_COMMIT)
         self._end("revoked", partitions)
-
-    def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        self._end("lost", partitions)
 
     def _end(self, how: str, partitions: Iterable[TopicPartition]) -> None:
         self.metrics.rebalances[how,].inc()
@@ -359,28 +349,28 @@ class Lag:
         self._measured = set(known)
 
 
-@dataclass(frozen=True)
-class _Partition(StatelessSourcePartition[tuple[str, list[Message]]]):
-    loop: ConsumerLoop
-    wakeup: Wakeup
+KeyedMessages = tuple[str, list[Message]]
+"""A batch of messages, by its key."""
 
-    def next_batch(self) -> list[tuple[str, list[Message]]]:
-        woken = self.wakeup.wait()
+
+@dataclass(frozen=True)
+class MessageSource(DynamicSource[KeyedMessages], StatelessSourcePartition[KeyedMessages]):
+    """A source of batches by their key: at each wake-up the messages read, perhaps none.
+
+    A process has one worker, so that the source is its only partition, too.
+    """
+
+    loop: ConsumerLoop
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Self:  # noqa: ARG002
+        if worker_count != 1:
+            raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
+        return self
+
+    def next_batch(self) -> list[KeyedMessages]:
+        woken = self.loop.wakeup.wait()
         messages = self.loop.take()
         return [(KEY, messages)] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST
-
-
-@dataclass(frozen=True)
-class MessageSource(DynamicSource[tuple[str, list[Message]]]):
-    """A source of batches by their key: at each wake-up the messages read, perhaps none. A process has one worker."""
-
-    loop: ConsumerLoop
-    wakeup: Wakeup
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
-        if worker_count != 1:
-            raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
-        return _Partition(self.loop, self.wakeup)

@@ -58,30 +58,27 @@ class CommitPlan:
 class OffsetTracker:
     """The offsets of one partition, from one assignment to its end."""
 
-    __slots__ = ("_done", "_passed", "_position", "_seen")
+    __slots__ = ("_done", "_passed", "_seen", "position")
 
     def __init__(self, committed: Commit) -> None:
-        self._position = self._passed = committed.offset
+        self._passed = committed.offset
+        self.position = committed.offset
+        """The offset at which a new owner would start."""
         self._seen: deque[int] = deque()
         self._done = {offset for offset in decode(committed) if offset >= committed.offset}
 
     def __repr__(self) -> str:
-        return f"<OffsetTracker at {self._position}: {self.in_flight} in flight, {len(self._done)} done>"
-
-    @property
-    def position(self) -> int:
-        """The offset at which a new owner would start."""
-        return self._position
+        return f"<OffsetTracker at {self.position}: {self.in_flight} in flight, {len(self._done)} done>"
 
     @property
     def next_offset(self) -> int:
         """The lowest offset that may still come."""
-        return max(self._passed, self._position, self._seen[-1] + 1 if self._seen else 0)
+        return max(self._passed, self.position, self._seen[-1] + 1 if self._seen else 0)
 
     @property
     def advances(self) -> bool:
         """True if nothing is in flight, and the position can move on without an answer."""
-        return self.next_offset > self._position and self._done.issuperset(self._seen)
+        return self.next_offset > self.position and self._done.issuperset(self._seen)
 
     @property
     def in_flight(self) -> int:
@@ -122,10 +119,10 @@ class OffsetTracker:
     def apply_commit(self, plan: CommitPlan) -> None:
         """Note that the broker has committed the plan."""
         self._done.update(plan.accepted)
-        self._position = max(self._position, plan.commit.offset)
-        while self._seen and self._seen[0] < self._position:
+        self.position = max(self.position, plan.commit.offset)
+        while self._seen and self._seen[0] < self.position:
             self._seen.popleft()
-        self._done = {offset for offset in self._done if offset >= self._position}
+        self._done = {offset for offset in self._done if offset >= self.position}
 
     def _commit(self, done: set[int]) -> Commit:
         position = next((offset for offset in self._seen if offset not in done), self.next_offset)

@@ -203,7 +203,6 @@ class WayOut:
         time: float | None,
         event: Mapping[str, Any],
     ) -> OutputRecord:
-        """The record of a result, in the kind of event that the query came as."""
         topic, partition = target
         headers, document = context, event
         if envelope is not None:

@@ -64,6 +64,7 @@ _LONGEST_PAUSE: Final = 5.0
 
 _NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
+_UNREADABLE: Final = "embedder does not know the script of a document, whose vector says little"
 
 ENOUGH: Final = {Blame.REQUEST: 2, Blame.UNKNOWN: 3, Blame.BACKEND: 6}
 """Failures of a single document after which it is refused, by what the backend said.
@@ -149,12 +150,10 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
     refused: ClassVar = "refused"
 
-    @override
     def request(self, item: EventInFlight) -> tuple[BatchKey, EventInFlight]:
         # Every document has the same batch key, so that none overtakes another.
         return _BATCH_KEY, item
 
-    @override
     def on_result(self, item: EventInFlight, outcome: Outcome | BackendError) -> EventInFlight:
         if isinstance(outcome, BackendError):
             # Only refusals come here, and defects of ours: everything else was waited out.
@@ -210,14 +209,8 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
     step = "embed"
 
     count: Callable[[], None] = lambda: None
-    _unreadable: Occurrences = field(
-        default_factory=lambda: Occurrences(
-            "embedder does not know the script of a document, whose vector says little"
-        ),
-        init=False,
-    )
+    _unreadable: Occurrences = field(default_factory=partial(Occurrences, _UNREADABLE), init=False)
 
-    @override
     def needs(self, document: DocumentInFlight) -> bool:
         return document.event.vector is None
 
@@ -236,7 +229,6 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
 
     step = "encode"
 
-    @override
     def needs(self, document: DocumentInFlight) -> bool:
         return not is_blank(document.content)
 

@@ -111,7 +111,6 @@ class DocumentDecoder:
         )
 
     def _check_patch(self, event: DocumentEvent) -> None:
-        """Raise InputError `invalid` for a change of a field that is embedded or searched by words."""
         roots = {*_CONTENT, *(path.partition(".")[0] for path in (*self.read, *self.searched))}
         if found := sorted(roots & event.changed):
             problem = (

@@ -8,14 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from bytewax import operators as op
-from bytewax.dataflow import Stream, operator
-
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import WayOut
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import join_fields
-from operators.runtime.stage import Batch, Batches
 from operators.text.terms import SparseVector
 from operators.wire.message import Message, Rejected
 from schemas.document import COLUMNS, DeletionEvent, DocumentEvent, point_id
@@ -130,21 +126,17 @@ def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[Ou
     return [replace(own, key=b"%b|%d" % (names, number), value=None) for number in numbers]
 
 
-@operator
-def publish_watermarks(
-    step_id: str, up: Batches, watermarks: str, partitions: int, way_out: WayOut
-) -> Stream[list[OutputRecord]]:
-    """Applied documents and refused messages in, their terminal records out. The documents topic has `partitions`."""
+@dataclass(frozen=True, slots=True)
+class DocumentFinaliser:
+    """Ends applied documents and refused messages. The documents topic has `partitions`."""
 
-    def end(item: EventInFlight | Rejected) -> list[OutputRecord]:
+    watermarks: str
+    partitions: int
+    way_out: WayOut
+
+    def __call__(self, item: EventInFlight | Rejected) -> list[OutputRecord]:
         if isinstance(item, Rejected):
-            return way_out.refuse(item)
+            return self.way_out.refuse(item)
         if isinstance(item, DeletionInFlight) and item.emptied:
-            return removals(item, watermarks, partitions)
-        return [watermark(item, watermarks)]
-
-    def process_batch(batches: list[tuple[str, Batch]]) -> list[list[OutputRecord]]:
-        records = [record for _, items in batches for item in items for record in end(item)]
-        return [records] if records else []
-
-    return op.flat_map_batch("records", up, process_batch)
+            return removals(item, self.watermarks, self.partitions)
+        return [watermark(item, self.watermarks)]

@@ -27,19 +27,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic
 
 import structlog
 
 from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
-from operators.runtime.batching.policy import BatchingPolicy, Whole
+from operators.runtime.batching.policy import BatchingPolicy, Outcome, Request, Whole
 from operators.runtime.event_loop import PAUSE, EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
-
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
 
 BatchKey = Hashable
 
@@ -53,16 +50,17 @@ _EXPIRED: Final = "not asked: no answer could come before the deadline"
 _SHORT: Final = "asked in part: not all could be answered before the deadline"
 
 
-class Load(Protocol):
-    """Callbacks for measuring the load on a stage's backend, on the event loop's thread."""
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Callbacks for measuring the load on a stage's backend, on the event loop's thread.
 
-    def began(self, units: int, waited: float) -> None:
-        """Called when a call starts; `waited` is how long, in seconds, its oldest unit queued."""
-        ...
+    When a call starts, they take its units, and the seconds that the oldest of these queued; `under_way` the number of
+    calls, whenever that changes.
+    """
 
-    def under_way(self, calls: int) -> None:
-        """So many calls are under way now."""
-        ...
+    units: Callable[[float], None]
+    queued: Callable[[float], None]
+    under_way: Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +208,7 @@ class Dispatcher(Generic[Request, Outcome]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
 
     def __init__(
-        self,
-        stage: AsyncStage[Request, Outcome],
-        calls: EventLoopThread,
-        clock: Callable[[], float] = time.monotonic,
+        self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` is that of the event loop."""
         self._stage = stage
@@ -245,9 +240,8 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def drain(self) -> list[tuple[Any, Outcome | BackendError]]:
         """The items that have finished since the last call, with their outcomes."""
-        drained = []
-        while self.finished:
-            drained.append(self.finished.popleft())
+        # Another thread adds to them meanwhile.
+        drained = [self.finished.popleft() for _ in range(len(self.finished))]
         self._drained += len(drained)
         return drained
 
@@ -294,21 +288,14 @@ class Dispatcher(Generic[Request, Outcome]):
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             self._under_way += 1
             if self._load is not None:
-                self._load.began(call.units, longest)
+                self._load.units(call.units)
+                self._load.queued(longest)
                 self._load.under_way(self._under_way)
 
     def _too_late(self, request: PendingRequest[Request, Outcome], what: str) -> BackendTimeout:
         """The error of a request that has too little time: whose time it is says which of the two."""
         its_own = self._stage.deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
-
-    def _on_call_end(self, batch_key: BatchKey, call: _Call) -> None:
-        self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
-        self._under_way -= 1
-        if self._load is not None:
-            self._load.under_way(self._under_way)
-        if not self._calls.closing:
-            self._fill(batch_key)
 
     async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
@@ -333,7 +320,12 @@ class Dispatcher(Generic[Request, Outcome]):
             for slice_, outcome in zip(slices, outcomes, strict=False):
                 self._answer(slice_, outcome)
         finally:
-            self._on_call_end(batch_key, call)
+            self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
+            self._under_way -= 1
+            if self._load is not None:
+                self._load.under_way(self._under_way)
+            if not self._calls.closing:
+                self._fill(batch_key)
 
     async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         """After a call with a defect, ask for each of its requests that still waits; only what has a defect fails."""

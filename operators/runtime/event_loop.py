@@ -14,9 +14,9 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -113,13 +113,9 @@ class EventLoopThread:
         self._attended = False
         self._thread = self._start()
 
-    def run(self, work: Awaitable[R], timeout: float) -> R:
-        """Run one awaitable from another thread and wait for it."""
-
-        async def wait() -> R:
-            return await work
-
-        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result(timeout)
+    def run(self, work: Coroutine[Any, Any, R], timeout: float) -> R:
+        """Run one coroutine from another thread and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _RETRY) -> None:
         """Run `work`, which does not end by itself, until the loop closes. From another thread.

@@ -1,4 +1,5 @@
-"""Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item.
+"""Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item, and
+`last_stage` ends each.
 
 A batch is the list of items that go through the flow together. It may be empty: the source sends one when calls have
 finished, so that each stage can pass on its finished items. An item that is answered, or rejected, passes by the stages
@@ -15,17 +16,17 @@ from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
-from bytewax.dataflow import operator
+from bytewax.dataflow import Stream, operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
+from operators.runtime.batching.policy import Outcome, Request
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Dispatcher
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
+Record = TypeVar("Record")
 
 KEY: Final = "0"
 """The key of every batch."""
@@ -42,7 +43,6 @@ class Rejection(Protocol):
     @property
     def log_fields(self) -> Mapping[str, str | int]:
         """The message's place in Kafka, and the id of its trace, for logs."""
-        ...
 
 
 class Rejectable(Protocol):
@@ -50,7 +50,6 @@ class Rejectable(Protocol):
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejection:
         """The refusal of the message by a stage of this name."""
-        ...
 
 
 def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
@@ -126,6 +125,17 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
 
 
 @operator
+def last_stage(step_id: str, up: Batches, end: Callable[[Any], Iterable[Record]]) -> Stream[list[Record]]:
+    """End every item, answered or rejected: the records that `end` makes of it leave the flow, a batch's together."""
+
+    def process_batch(batches: list[tuple[str, Batch]]) -> list[list[Record]]:
+        records = [record for _, items in batches for item in items for record in end(item)]
+        return [records] if records else []
+
+    return op.flat_map_batch("records", up, process_batch)
+
+
+@operator
 def async_stage(
     step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
 ) -> Batches:
@@ -172,7 +182,6 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
 
         These name each message that is answered. After a crash the next owner of a partition reads the others again.
         """
-        return
 
     def _ask(self, item: Any) -> Any:
         asked = self._stage.request(item)

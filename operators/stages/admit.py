@@ -153,7 +153,6 @@ def _without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
 
 
 def _check_visible(query: InFlight) -> None:
-    """Raise InputError if the query filters, orders or groups by a field that its policy hides."""
     hidden = query.asked.plan.hidden
     if not hidden:
         return

@@ -22,7 +22,7 @@ Rules
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -58,24 +58,20 @@ _CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_C
 Watermark = tuple[str, ...]
 
 
+@dataclass(eq=False)
 class Answers:
-    """The answers that are kept and those under way. The engine's worker alone uses them."""
+    """The answers that are kept and those under way. The engine's worker alone uses them.
 
-    def __init__(
-        self,
-        exact: ExactCache,
-        semantic: SemanticCache,
-        clock_bucket: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
-        self._exact = exact
-        self._semantic = semantic
-        self._clock_bucket = clock_bucket
-        self._clock = clock
-        self._leaders: dict[bytes, InFlight] = {}
-        self._leading: dict[Origin, InFlight] = {}
-        self._generation = 0
+    `clock_bucket` in seconds: queries of one span share answers that depend on the time.
+    """
+
+    exact: ExactCache
+    semantic: SemanticCache
+    clock_bucket: float
+    clock: Callable[[], float] = time.monotonic
+    _leaders: dict[bytes, InFlight] = field(default_factory=dict, init=False)
+    _leading: dict[Origin, InFlight] = field(default_factory=dict, init=False)
+    _generation: int = field(default=0, init=False)
 
     @property
     def leading(self) -> int:
@@ -89,7 +85,10 @@ class Answers:
         """
         asked, cache = query.asked.canonical, query.cache
         if generation > self._generation:
-            self._renew(generation)
+            # Nothing holds any more that was answered, or is under way.
+            self._generation, self._leaders = generation, {}
+            self.exact.clear()
+            self.semantic.clear()
         cache.generation = generation
         physical, analyser = query.retrieval.capabilities.name, query.retrieval.analyser
         cache.scope = replace(cache.scope, physical=physical, watermark=watermark, analyser=analyser)
@@ -98,10 +97,10 @@ class Answers:
         if not watermark or generation < self._generation or asked.shape is QueryShape.FAST_PATH:
             return query
         if _depends_on_time(query):
-            cache.scope = replace(cache.scope, clock=int(asked.now // self._clock_bucket))
+            cache.scope = replace(cache.scope, clock=int(asked.now // self.clock_bucket))
         cache.key = exact_key(cache.scope, asked.text, asked.event.vector)
         if "exact" in query.asked.plan.profile.caches:
-            cached = self._exact.get(cache.key, self._clock())
+            cached = self.exact.get(cache.key, self.clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if self._try_serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
@@ -122,7 +121,7 @@ class Answers:
         cache.likeness = _likeness(query) if cache.key is not None else None
         if cache.likeness is None:
             return query
-        cached = self._semantic.nearest(_kind(query), cache.likeness, self._clock())
+        cached = self.semantic.nearest(_kind(query), cache.likeness, self.clock())
         self._try_serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
@@ -139,11 +138,11 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self._clock()
+        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self.clock()
         if key is not None:
-            self._exact.put(key, written, now)
+            self.exact.put(key, written, now)
         if cache.likeness is not None:
-            self._semantic.put(_kind(query), cache.likeness, written, now)
+            self.semantic.put(_kind(query), cache.likeness, written, now)
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """End the lead of the query that was read there, and return its waiters."""
@@ -155,19 +154,12 @@ class Answers:
             del self._leaders[query.cache.key]
         return query.cache.waiters
 
-    def _renew(self, generation: int) -> None:
-        """In a new generation nothing holds that was answered, or is under way."""
-        self._generation = generation
-        self._exact.clear()
-        self._semantic.clear()
-        self._leaders = {}
-
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
         """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's.
 
         A leader whose documents have expired since it fetched them would answer with these.
         """
-        now = self._clock()
+        now = self.clock()
         left = query.deadline - now
         timely = _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
         return timely and not _is_past(_first_expiry(leader))
@@ -219,11 +211,10 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _depends_on_time(query: InFlight) -> bool:
-    asked = query.asked.canonical
-    recipe = query.asked.plan.recipe
-    if asked.shape is not QueryShape.SEARCH:
-        return False
-    return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+    asked, recipe = query.asked.canonical, query.asked.plan.recipe
+    return asked.shape is QueryShape.SEARCH and (
+        recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+    )
 
 
 def _names_time(asked: CanonicalQuery) -> bool:
@@ -242,21 +233,13 @@ def _likeness(query: InFlight) -> Likeness | None:
 
     That is so without a vector, with a keyword expression or a time in the text, and with a warning or a loss.
     """
-    retrieval = query.retrieval
-    vector, asked = vector_of(query), query.asked.canonical
-    if (
-        "semantic" not in query.asked.plan.profile.caches
-        or vector is None
-        or VECTOR not in legs(query)
-        or query.outcome.warnings
-    ):
+    retrieval, outcome, asked = query.retrieval, query.outcome, query.asked.canonical
+    vector, caches = vector_of(query), query.asked.plan.profile.caches
+    if vector is None or "semantic" not in caches or VECTOR not in legs(query) or outcome.warnings or outcome.degraded:
         return None
     expert = retrieval.parsed is not None and retrieval.parsed.expression is not None
     dated = retrieval.temporal_expression is not None or _names_time(asked)
-    if expert or dated or query.outcome.degraded:
-        return None
-    where = direction(vector)
-    if where is None:
+    if expert or dated or (where := direction(vector)) is None:
         return None
     own, text = asked.event.vector is not None, asked.text or ""
     words = [text] if own else wording(text)
@@ -276,7 +259,6 @@ def _first_expiry(query: InFlight) -> int | None:
 
 
 def _is_past(until: int | None) -> bool:
-    """True if a time in ms is over by the flow's own clock."""
     return until is not None and until <= time.time() * 1000
 
 

@@ -15,15 +15,10 @@ from opentelemetry.trace import SpanKind
 from typing_extensions import override
 
 from operators.query.in_flight import InFlight
+from operators.runtime.batching.policy import Outcome, Request
 from operators.runtime.dispatcher import AsyncStage, BatchKey
-from operators.wire.message import Attributes, Rejected
+from operators.wire.message import Attributes
 from schemas.errors import BackendError
-
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
-
-Queries = list[InFlight | Rejected]
-"""A batch of queries."""
 
 
 class QueryStage(AsyncStage[Request, Outcome]):
@@ -33,20 +28,13 @@ class QueryStage(AsyncStage[Request, Outcome]):
     def deadline(self, item: InFlight) -> float:
         return item.deadline
 
-    @override
     def request(self, item: InFlight) -> tuple[BatchKey, Request] | None:
-        if not self.wants(item):
-            return None
         item.started = monotonic()
         return self.ask(item)
 
-    def wants(self, item: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
-        """True if the query may have a request; the others go on at once."""
-        return True
-
     @abstractmethod
     def ask(self, query: InFlight) -> tuple[BatchKey, Request] | None:
-        """The query's batch key and its request, if it needs one."""
+        """The query's batch key and its request, if it needs one; otherwise it goes on at once."""
 
     @override
     def around(self, items: Sequence[InFlight]) -> AbstractContextManager[Any]:
@@ -70,7 +58,6 @@ class BackendStage(QueryStage[Request, Outcome]):
     counts: ClassVar[bool] = False
 
     @property
-    @override
     def step(self) -> str:
         return self.name
 
@@ -85,7 +72,6 @@ class BackendStage(QueryStage[Request, Outcome]):
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """The name and the attributes of the query's span."""
 
-    @override
     def on_result(self, query: InFlight, outcome: Outcome | BackendError) -> InFlight:
         error = None
         if isinstance(outcome, BackendError):
@@ -127,16 +113,10 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     def missing(self, query: InFlight) -> list[str]:
         """The ids of the points that the query needs."""
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return bool(self.missing(item))
-
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:
         missing = self.missing(query)
         return ((self.name, self.target(query)), missing) if missing else None
 
-    @override
     async def call(
         self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float
     ) -> list[Mapping[str, Value]]:
@@ -145,7 +125,6 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
         found = await self.read(batch_key[1], ids, timeout)
         return [{id_: found[id_] for id_ in wanted if id_ in found} for wanted in requests]
 
-    @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         collection = query.collection
         return f"retrieve {collection}", {

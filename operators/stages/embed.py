@@ -67,10 +67,13 @@ class TextStage(BackendStage[Asked, Vector]):
     """The name of the cache in metrics."""
 
     @abstractmethod
+    def wants(self, query: InFlight) -> bool:
+        """True if the query is to have a vector of its text."""
+
+    @abstractmethod
     def vector(self, query: InFlight) -> Vector | None:
         """The vector that the query has."""
 
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         text = query.asked.canonical.text
         if text is None or not self.wants(query):
@@ -108,6 +111,7 @@ class TextStage(BackendStage[Asked, Vector]):
         """The answer for a text, or why it cannot be searched by."""
         return answer
 
+    @override
     def on_unasked(self, item: InFlight) -> InFlight:
         """A cached vector is passed like one that was asked for."""
         if self.vector(item) is not None:
@@ -129,15 +133,12 @@ class Embeddings(TextStage[Embedding]):
     dimension: int = field(kw_only=True)
     tokens: bool = field(default=False, kw_only=True)
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return needs_embedding(item, tokens=self.tokens)
+    def wants(self, query: InFlight) -> bool:
+        return needs_embedding(query, tokens=self.tokens)
 
-    @override
     def vector(self, query: InFlight) -> Embedding | None:
         return query.retrieval.embedding
 
-    @override
     def on_answer(self, query: InFlight, answer: Embedding) -> None:
         query.retrieval.embedding = answer
         if not answer.readable:
@@ -164,17 +165,14 @@ class Encodings(TextStage[SparseVector]):
     name: ClassVar = "encode"
     cache: ClassVar = "encoding"
 
-    def wants(self, item: InFlight) -> bool:
-        """True if the query has a text, and its plan weighs a leg of this collection that reads it encoded."""
-        asked, plan = item.asked.canonical, item.asked.plan
+    def wants(self, query: InFlight) -> bool:
+        asked, plan = query.asked.canonical, query.asked.plan
         if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
             return False
-        return reads_of(self.name, plan.recipe.fusion.legs, item.retrieval.capabilities)
+        return reads_of(self.name, plan.recipe.fusion.legs, query.retrieval.capabilities)
 
-    @override
     def vector(self, query: InFlight) -> SparseVector | None:
         return query.retrieval.encoding
 
-    @override
     def on_answer(self, query: InFlight, answer: SparseVector) -> None:
         query.retrieval.encoding = answer

@@ -26,13 +26,14 @@ from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, legs
 from operators.query.lookup import find_page
 from operators.query.outcome import is_given
-from operators.query.search import Found
+from operators.query.search import Found, Search
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, union
 from operators.ranking.coverage import find_missing, find_misspelt
 from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
+from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, is_searched
 from schemas.document import MARKS
@@ -62,7 +63,6 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
         # By id: a query lives as long as a leg has yet to give it.
         self._missing: dict[int, int] = {}
 
-    @override
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         out: Batch = []
         complete: list[InFlight] = []
@@ -79,7 +79,6 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
 
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
-        return
 
 
 def complete_legs(query: InFlight) -> InFlight:
@@ -138,8 +137,8 @@ class Fuzzy(SearchLeg):
     branch: ClassVar = False
 
     @override
-    def wants(self, item: InFlight) -> bool:
-        return super().wants(item) and not item.outcome.ranked
+    def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
+        return None if query.outcome.ranked else super().ask(query)
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -217,7 +216,6 @@ def _tied_by_document(hits: Hits) -> Hits:
 
 
 def _find_given(found: Found, given: Set[bytes]) -> set[int]:
-    """The indexes of the records that earlier pages gave."""
     if not given:
         return set()
     found_records = map(Candidate, found.hits.ids, repeat(0.0), found.hits.payloads)

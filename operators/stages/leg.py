@@ -58,11 +58,9 @@ class Together(Whole[Search, Found]):
     """Puts all searches of a leg into one call; a search that goes alone gets its own, namespaces by turns."""
 
     def tenant(self, query: Search) -> Hashable:
-        """The namespace of a search that goes alone."""
         return query.alone
 
     def select(self, waiting: Iterable[Waiting[Search]]) -> Sequence[int]:
-        """The first one, or the first `max_batch`."""
         counts = []
         for each in waiting:
             counts.append(1)
@@ -82,7 +80,6 @@ class SearchLeg(QueryStage[Search, Found]):
     bounds: Bounds
 
     @property
-    @override
     def step(self) -> str:
         return f"leg {self.name}"
 
@@ -94,14 +91,10 @@ class SearchLeg(QueryStage[Search, Found]):
     # Not by `answered`: a query may be answered before all branches have seen it.
     takes = staticmethod(is_searched)
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return self.name in (item.retrieval.searches or ())
-
-    @override
-    def ask(self, query: InFlight) -> tuple[BatchKey, Search]:
-        assert query.retrieval.searches is not None
-        search = query.retrieval.searches[self.name]
+    def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
+        search = (query.retrieval.searches or {}).get(self.name)
+        if search is None:
+            return None
         own = (self.name, query.collection)
         return own if search.alone is None else (*own, _ALONE), search
 
@@ -111,12 +104,10 @@ class SearchLeg(QueryStage[Search, Found]):
         item.retrieval.legs_left -= 1
         return not item.retrieval.legs_left
 
-    @override
     def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
         item.retrieval.found[self.name] = outcome
         return item
 
-    @override
     async def call(
         self, batch_key: BatchKey, requests: Sequence[Search], timeout: float
     ) -> Sequence[Found | BackendError]:

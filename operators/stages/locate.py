@@ -43,7 +43,6 @@ class TokenEmbedder(Embedder, Protocol):
 
     def spans(self, text: str) -> Spans:
         """The span of each token that has a vector, in their order."""
-        ...
 
 
 def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: Spans) -> list[Hint]:
@@ -74,11 +73,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
     embedder: TokenEmbedder
     bounds: Bounds
 
-    def wants(self, item: InFlight) -> bool:
-        """True if a result has a passage to be found without the query's words."""
-        return bool(self._texts(item))
-
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, tuple[str, ...]] | None:
         texts = self._texts(query)
         return (self.name, tuple(texts.values())) if texts else None
@@ -87,7 +81,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
     async def call(
         self, batch_key: BatchKey, requests: Sequence[tuple[str, ...]], timeout: float
     ) -> list[Sequence[Embedding] | BackendError]:
-        """One call for the texts of many queries, in which no text is read twice."""
         texts = list(dict.fromkeys(text for wanted in requests for text in wanted))
         found = dict(zip(texts, await self.embedder.embed(texts, purpose="document", timeout=timeout), strict=True))
         return [[found[text] for text in wanted] for wanted in requests]
@@ -97,7 +90,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
         return query if isinstance(outcome, BackendError) else super().on_result(query, outcome)
 
     def on_answer(self, query: InFlight, answer: Sequence[Embedding]) -> None:
-        """Note the hints of each text."""
         asked = query.retrieval.embedding
         assert asked is not None
         assert asked.tokens is not None

@@ -44,7 +44,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     bounds: Bounds
     provider: str
 
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         asked = query.asked.canonical
         if asked.text is None or query.asked.plan.extractor(asked) != "chat":
@@ -58,14 +57,14 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         """One completion a query: the stage's bounds let one query into a call."""
         return [await extract_time(self.chat, text, now, timeout=timeout) for text, now in requests]
 
-    @override
     def on_answer(self, query: InFlight, answer: TemporalExpression | None) -> None:
         query.retrieval.temporal_expression = answer
 
+    @override
     def on_unasked(self, item: InFlight) -> InFlight:
-        """The rules read the time where the recipe wants them to."""
         return by_rules(item)
 
+    @override
     def on_loss(self, query: InFlight) -> None:
         by_rules(query)
 

@@ -19,9 +19,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from opentelemetry import trace
@@ -58,22 +59,19 @@ from prometheus_client.samples import Sample
 from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 
-if TYPE_CHECKING:
-    from requests import Session
-
 log = structlog.stdlib.get_logger(__name__)
 
 Exporter = TypeVar("Exporter")
 
 
+@dataclass(eq=False)
 class _Reporter:
     """Logs each batch of a signal that an exporter does not export, with the status or the error's type."""
 
-    def __init__(self, signal: str, exporter: str) -> None:
-        self._signal = signal
-        self._exporter = exporter
-        self._reason = ""
-        self._exporting = False
+    signal: str
+    exporter: str
+    _reason = ""
+    _exporting = False
 
     def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
         """Export a batch; False if that failed, for any reason."""
@@ -90,18 +88,17 @@ class _Reporter:
         return False
 
     def close(self) -> None:
-        """Wait for no batch any longer."""
         if self._exporting:
             self._log("not in time")
 
     def _log(self, reason: str) -> None:
-        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=reason)
+        log.warning(f"{self.signal} were not exported", exporter=self.exporter, reason=reason)
 
-    def session(self) -> "Session | None":
+    def session(self) -> Any:
         """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
         import requests
 
-        signal = "TRACES" if self._signal == "spans" else "METRICS"
+        signal = "TRACES" if self.signal == "spans" else "METRICS"
         if any(os.getenv(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
             return None
 
@@ -123,20 +120,20 @@ class _Reporter:
 _EXPORTED: Final = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
 
 
+@dataclass(frozen=True)
 class _Spans(SpanExporter):
     """An exporter of spans whose failures are reported."""
 
-    def __init__(self, exporter: SpanExporter, reporter: _Reporter) -> None:
-        self._exporter = exporter
-        self._reporter = reporter
+    exporter: SpanExporter
+    reporter: _Reporter
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        succeeds = self._reporter.succeeds(partial(self._exporter.export, spans))
+        succeeds = self.reporter.succeeds(partial(self.exporter.export, spans))
         return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
-        self._reporter.close()
-        self._exporter.shutdown()
+        self.reporter.close()
+        self.exporter.shutdown()
 
 
 class _Batches(BatchSpanProcessor):
@@ -252,16 +249,16 @@ def metrics_data(families: Iterable[Family], resource: Resource, started_ns: int
     return MetricsData([ResourceMetrics(resource, [scope], "")])
 
 
+@dataclass(eq=False)
 class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
-    def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[_Reported], resource: Resource, interval: float
-    ) -> None:
-        self._registry = registry
-        self._exporters = exporters
-        self._resource = resource
-        self._interval = interval
+    registry: CollectorRegistry
+    exporters: Sequence[_Reported]
+    resource: Resource
+    interval: float
+
+    def __post_init__(self) -> None:
         self._started_ns = time.time_ns()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -271,16 +268,16 @@ class MetricExport:
         """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
-        for exporter, reporter in self._exporters:
+        for exporter, reporter in self.exporters:
             reporter.close()
             exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
         ending = False
         while not ending:
-            ending = self._closing.wait(self._interval)
-            data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
-            for exporter, reporter in self._exporters:
+            ending = self._closing.wait(self.interval)
+            data = metrics_data(self.registry.collect(), self.resource, self._started_ns, time.time_ns())
+            for exporter, reporter in self.exporters:
                 reporter.succeeds(partial(exporter.export, data))
 
 

@@ -19,6 +19,8 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.samples import Exemplar, Sample
 
+from operators.runtime.dispatcher import Load
+
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of durations: from a step within the process to the longest deadline."""
 
@@ -205,14 +207,12 @@ class FlowMetrics:
         self._breaker = by(Gauge, "breaker_open", "1 while a backend is left alone, else 0.", "backend")
 
     def _one(self, kind: type[M], name: str, documentation: str) -> M:
-        """Define a metric without further labels."""
         child: M = self._instruments.of(kind, name, documentation, (), SECONDS).labels(self._flow)
         return child
 
     def _by(
         self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
     ) -> Children[M]:
-        """Define a metric with these labels."""
         return Children(self._instruments.of(kind, name, documentation, labels, buckets), self._flow)
 
     def watch(
@@ -228,32 +228,14 @@ class FlowMetrics:
         """Call this for the number of a table's entries, whenever the metrics are collected."""
         self._tables[(name,)].set_function(size)
 
-    def load(self, stage: str, limit: int) -> "StageLoad":
+    def load(self, stage: str, limit: int) -> Load:
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
         self._calls_limit[(stage,)].set(max(limit, 0))
-        return StageLoad(self._calls[(stage,)], self._batch[(stage,)], self._queue_wait[(stage,)])
+        return Load(self._batch[(stage,)].observe, self._queue_wait[(stage,)].observe, self._calls[(stage,)].set)
 
     def backend(self, name: str) -> "BackendMetrics":
         """The metrics of the requests to a backend."""
         return BackendMetrics(name, self._requests, self._request_duration[(name,)], self._breaker[(name,)])
-
-
-@dataclass(frozen=True, slots=True)
-class StageLoad:
-    """The calls of one stage: their number under way, their sizes, and the waits of their requests."""
-
-    calls: Gauge
-    batch: Histogram
-    queue_wait: Histogram
-
-    def began(self, units: int, waited: float) -> None:
-        """A call begins with this number of units, of which one waited longest, `waited` seconds."""
-        self.batch.observe(units)
-        self.queue_wait.observe(waited)
-
-    def under_way(self, calls: int) -> None:
-        """This number of calls is under way now."""
-        self.calls.set(calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +255,3 @@ class BackendMetrics:
     def failed(self, reason: str) -> None:
         """A request failed, for this reason."""
         self.requests[self.name, reason].inc()
-
-    def watch_breaker(self, is_open: Callable[[], bool]) -> None:
-        """Call this whenever the metrics are collected."""
-        self.breaker.set_function(is_open)

@@ -85,7 +85,6 @@ def check_plain(document: Mapping[str, Any]) -> None:
 
 
 def _attempt(step: Callable[[Any], Any], given: Any) -> Any:
-    """The outcome of a step; None where it raises InputError."""
     try:
         return step(given)
     except InputError:

@@ -16,14 +16,7 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import (
-    CALL_TIMEOUT,
-    Commits,
-    GroupMetadata,
-    ProducerRecord,
-    RecordRefused,
-    find_refusal,
-)
+from operators.delivery.client import CALL_TIMEOUT, Commits, GroupMetadata, ProducerRecord, RecordRefused, find_refusal
 from operators.delivery.error_codes import FENCED, RefusalCode, curing, ends, refusal_code
 from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -53,7 +46,6 @@ class _Requests(KafkaNetClient):
             super().wakeup()
 
     def send(self, node_id: Any, request: Any, **options: Any) -> Any:
-        """Send a request of the producer; the future of its answer."""
         answer = super().send(node_id, request, **options)
         answer.add_errback(self._note, request.name)
         answer.add_callback(self._keep, request.name)
@@ -65,7 +57,6 @@ class _Requests(KafkaNetClient):
         return next((curing(for_code(code).message or str(code), code) for code in codes), None)
 
     def refuses(self) -> RefusalCode | None:
-        """The first refusal of a record among the answers; None: there is none."""
         return next((RefusalCode(code) for name, code in self._errors() if _is_refusal(name, code)), None)
 
     def _errors(self) -> Iterator[tuple[str, int]]:
@@ -175,10 +166,6 @@ class KafkaPythonTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
-        """Fence the predecessor of the same id.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
-        """
         timeout = int(settings.transaction_request_timeout * 1000)
         own = {
             "transactional_id": transactional_id,

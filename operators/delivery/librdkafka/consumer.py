@@ -125,17 +125,10 @@ class LibrdkafkaConsumer:
         return records if self._second is None else self._second.fill_headers(records)
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
-        with naming_failures("committed offsets"):
-            found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
-        for each in found:
-            if each.error is not None:
-                raise failure("committed offsets", each.error)
-        return {
-            Partition(each.topic, each.partition): Commit(each.offset, each.metadata or "")
-            if each.offset >= 0
-            else None
-            for each in found
-        }
+        asked = [TopicPartition(*partition) for partition in partitions]
+        found = _committed_by(self._consumer, asked, CALL_TIMEOUT, "committed offsets")
+        commits = [Commit(each.offset, each.metadata or "") if each.offset >= 0 else None for each in found]
+        return dict(zip(_partitions(found), commits, strict=True))
 
     def beginning(self, partition: Partition) -> int:
         with naming_failures("beginning offsets"):

@@ -8,14 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import (
-    CALL_TIMEOUT,
-    Commits,
-    GroupMetadata,
-    ProducerRecord,
-    RecordRefused,
-    find_refusal,
-)
+from operators.delivery.client import CALL_TIMEOUT, Commits, GroupMetadata, ProducerRecord, RecordRefused, find_refusal
 from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
     Connections,
@@ -105,10 +98,6 @@ class LibrdkafkaTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
-        """Fence the predecessor of the same id.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
-        """
         timeout = self._timeout = settings.transaction_request_timeout
         own = {
             "transactional.id": transactional_id,

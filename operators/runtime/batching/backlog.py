@@ -36,17 +36,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.runtime.batching.call_times import CallTimes
-from operators.runtime.batching.policy import BatchingPolicy, Waiting
+from operators.runtime.batching.policy import BatchingPolicy, Outcome, Request, Waiting
 from schemas.errors import BackendError
-
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
 
 PLANNED: Final = 0.8
 """The part of the time left that is planned with; the rest is for calls that take longer than expected."""

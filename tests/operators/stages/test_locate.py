@@ -87,7 +87,7 @@ def test_only_texts_without_the_words_are_read() -> None:
 def test_who_asks_for_no_passage_costs_nothing(event: dict[str, Any]) -> None:
     """Without passages nothing is read."""
     model = Words()
-    assert not Locating(model, BOUNDS).wants(found(model, "You rent wheels here.", **event))
+    assert not Locating(model, BOUNDS).request(found(model, "You rent wheels here.", **event))
 
 
 def test_a_page_has_bounds() -> None:
@@ -106,9 +106,9 @@ def test_a_page_is_searched_for_words_as_far_as_for_passages() -> None:
     """Of a text that is longer than its share the part with a word is looked at: it is not read by the model."""
     stage, words = Locating(Words(), BOUNDS), " bicycle"
     filled = "x " * (share_of(1) // 2)
-    assert stage.wants(found(Words(), filled + filled))
-    assert not stage.wants(found(Words(), filled + words))
-    assert not stage.wants(found(Words(), filled[: -len(words)] + words))
+    assert stage.request(found(Words(), filled + filled))
+    assert not stage.request(found(Words(), filled + words))
+    assert not stage.request(found(Words(), filled[: -len(words)] + words))
 
 
 def test_a_model_that_is_away_costs_no_more_than_the_passage() -> None:

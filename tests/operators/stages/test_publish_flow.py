@@ -12,8 +12,8 @@ from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.runtime.stage import KEY
-from operators.stages.publish import Finaliser, publish
+from operators.runtime.stage import KEY, last_stage
+from operators.stages.publish import Finaliser
 from operators.wire.message import Rejected, result_id
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
@@ -31,7 +31,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
     up = op.key_on("key", op.input("in", flow, TestingSource(batches)), lambda _: KEY)
-    op.output("out", publish("publish", up, finaliser()), TestingSink(out))
+    op.output("out", last_stage("publish", up, finaliser()), TestingSink(out))
     cli_main(flow)
     return out
 
