@@ -60,9 +60,8 @@ class _Room(threading.local):
             self.refuse()
 
     def refuse(self) -> None:
-        raise InputError(
-            DeadLetterClass.TOO_LARGE, f"value: more than {self.limit} bytes as JSON, expected at most {self.limit}"
-        )
+        most = self.limit
+        raise InputError(DeadLetterClass.TOO_LARGE, f"value: more than {most} bytes as JSON, expected at most {most}")
 
 
 class AvroSchema:
@@ -94,10 +93,8 @@ class AvroSchema:
         room = self._room
         room.left = room.limit = max_bytes
         # Short numbers and nulls are shorter in JSON.
-        if len(payload) > (limit := 2 * max_bytes):
-            raise InputError(
-                DeadLetterClass.TOO_LARGE, f"value: {len(payload)} bytes of Avro, expected at most {limit}"
-            )
+        if (size := len(payload)) > (limit := 2 * max_bytes):
+            raise InputError(DeadLetterClass.TOO_LARGE, f"value: {size} bytes of Avro, expected at most {limit}")
         stream = io.BytesIO(payload)
         try:
             value = self._read(stream, self._schema)

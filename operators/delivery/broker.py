@@ -89,10 +89,7 @@ MEMBERS: Final = Feature(
     "Look at the service's own view of its groups.",
 )
 CREATION: Final = Feature(
-    "CreateTopics",
-    {19: 0},
-    "rankstream topics cannot create topics",
-    "Create the topics with the service's own tools.",
+    "CreateTopics", {19: 0}, "rankstream topics cannot create topics", "Create the topics with the service's own tools."
 )
 
 _CONNECT: Final = 5.0
@@ -158,13 +155,11 @@ def lacking(settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
 
 
 def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
-    versions = admin._manager.broker_version_data.api_versions
+    known = admin._manager.broker_version_data.api_versions
     wanted = [TRANSACTIONS if mode == "exactly_once" else IDEMPOTENCE, SIZES, MEMBERS, CREATION]
     if settings.rack:
         wanted.append(NEAREST)
-    return [
-        each for each in wanted if any(versions.get(key, (0, -1))[1] < least for key, least in each.requests.items())
-    ]
+    return [each for each in wanted if any(known.get(key, (0, -1))[1] < least for key, least in each.requests.items())]
 
 
 def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -> None:

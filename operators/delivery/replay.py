@@ -182,19 +182,8 @@ class Throttle:
         return turn - now
 
 
-_WRITTEN: Final = frozenset(
-    (
-        names.TOPIC,
-        names.PARTITION,
-        names.OFFSET,
-        names.STAGE,
-        names.CLASS,
-        names.MESSAGE,
-        names.TRACE_ID,
-        names.TIMESTAMP,
-        names.REFUSED,
-    )
-)
+_PLACE: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.TIMESTAMP, names.TRACE_ID)
+_WRITTEN: Final = frozenset((*_PLACE, names.STAGE, names.CLASS, names.MESSAGE, names.REFUSED))
 
 
 def _text(content: bytes) -> str:

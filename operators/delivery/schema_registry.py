@@ -238,13 +238,11 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         return (id_, id_) if id_ is not None else None
 
     @override
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[int | None], timeout: float
-    ) -> list[WriterSchema | None]:
-        ids = list(dict.fromkeys(id_ for id_ in requests if id_ is not None))
-        schemas = await asyncio.gather(*map(self.registry.schema, ids))
-        found = dict(zip(ids, schemas, strict=True))
-        return [None if id_ is None else found[id_] for id_ in requests]
+    async def call(self, batch_key: BatchKey, ids: Sequence[int | None], timeout: float) -> list[WriterSchema | None]:
+        wanted = list(dict.fromkeys(id_ for id_ in ids if id_ is not None))
+        schemas = await asyncio.gather(*map(self.registry.schema, wanted))
+        found = dict(zip(wanted, schemas, strict=True))
+        return [None if id_ is None else found[id_] for id_ in ids]
 
     def on_result(self, item: Message, outcome: WriterSchema | BackendError | None) -> Message:
         if isinstance(outcome, BackendError):

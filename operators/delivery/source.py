@@ -261,10 +261,8 @@ class ConsumerLoop:
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
                 legible = record.headers is not None and len(record.headers) <= MAX_HEADERS
-                headers = record.headers or () if legible else ()
-                messages.append(
-                    Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
-                )
+                headers, sent = record.headers or () if legible else (), record.timestamp
+                messages.append(Message(origin, record.key, record.value, headers, sent, received, clock, legible))
         return messages
 
     def _check_end(self, partition: TopicPartition) -> None:

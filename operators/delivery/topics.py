@@ -138,30 +138,17 @@ def create(settings: KafkaSettings) -> list[str]:
                 read = [name for name in (roles.queries, roles.documents) if name in there]
                 largest = max(map(max_of, _configs(admin, read).values()), default=DEFAULT_MAX)
                 wanted[roles.dead_letters] = {MAX: str(room_wanted(largest))}
-            admin.create_topics(
-                {
-                    name: {
-                        "num_partitions": settings.partitions,
-                        "replication_factor": settings.replication_factor,
-                        "configs": wanted[name],
-                    }
-                    for name in missing
-                },
-                wait_for_metadata=True,
-            )
+            size = {"num_partitions": settings.partitions, "replication_factor": settings.replication_factor}
+            specs = {name: {**size, "configs": wanted[name]} for name in missing}
+            admin.create_topics(specs, wait_for_metadata=True)
     return missing
 
 
 def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
-    return {
-        roles.queries: {},
-        **{name: {} for name in roles.listed_replies},
-        roles.documents: {},
-        roles.dead_letters: {},
-        roles.watermarks: _COMPACTED,
-    }
+    plain = (roles.queries, *roles.listed_replies, roles.documents, roles.dead_letters)
+    return {**{name: {} for name in plain}, roles.watermarks: _COMPACTED}
 
 
 _COMPACTED: Final = {

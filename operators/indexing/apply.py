@@ -34,7 +34,14 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
 from operators.indexing.decode import Occurrences
 from operators.indexing.deletion import Contexts, Deletion, Forgotten
-from operators.indexing.document import DeletionInFlight, DocumentInFlight, EventInFlight, newest, patches_to_apply
+from operators.indexing.document import (
+    DeletionInFlight,
+    DocumentInFlight,
+    Documents,
+    EventInFlight,
+    newest,
+    patches_to_apply,
+)
 from operators.indexing.point import (
     change_of,
     deletable,
@@ -58,6 +65,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+Probe = Callable[[], Awaitable[object]]
 
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
@@ -74,10 +82,7 @@ An answer says more than silence: a time-out and a broken connection have many c
 
 
 async def until_answered(
-    call: Callable[[], Awaitable[Outcome]],
-    *,
-    alone: bool = True,
-    control: Callable[[], Awaitable[object]] | None = None,
+    call: Callable[[], Awaitable[Outcome]], *, alone: bool = True, control: Probe | None = None
 ) -> Outcome:
     """Call until the backend answers, waiting ever longer in between. Raises BackendError for a refusal.
 
@@ -106,7 +111,7 @@ async def until_answered(
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool:
+async def _answers(control: Probe, times: int) -> bool:
     try:
         for _ in range(times):
             await control()
@@ -118,7 +123,7 @@ async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool
 async def ask_all(
     items: Sequence[Item],
     call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
-    control: Callable[[], Awaitable[object]] | None = None,
+    control: Probe | None = None,
 ) -> list[Outcome | BackendError]:
     """Call until the backend answers; bisect a refused batch. An outcome of each item, or the error that refuses it."""
 
@@ -184,21 +189,17 @@ class DocumentTexts(DocumentStage[Vector | None]):
         if (encoder := self.encoder) is None:
             return [None] * len(documents)
 
-        async def embed(some: Sequence[DocumentInFlight]) -> list[Vector]:
+        async def embed(some: Documents) -> list[Vector]:
             texts = [document.content for document in some]
             return await encoder.embed(texts, purpose="document", timeout=self.timeout)
 
         async def control() -> None:
             await encoder.embed([CONTROL], purpose="document", timeout=self.timeout)
 
-        needing = [
-            document
-            for document in documents
-            if isinstance(document, DocumentInFlight) and document.event.op == "upsert" and self.needs(document)
-        ]
-        vectors: dict[EventInFlight, Vector | BackendError] = dict(
-            zip(needing, await ask_all(needing, embed, control), strict=True)
-        )
+        upserts = [each for each in documents if isinstance(each, DocumentInFlight) and each.event.op == "upsert"]
+        needing = [document for document in upserts if self.needs(document)]
+        found = await ask_all(needing, embed, control)
+        vectors: dict[EventInFlight, Vector | BackendError] = dict(zip(needing, found, strict=True))
         return [vectors.get(document) for document in documents]
 
 
@@ -279,9 +280,7 @@ class Writer(DocumentStage[InputError | None]):
                     outcomes[each] = await self._forget(each)
         return [outcomes.get(document) for document in documents]
 
-    async def _write(
-        self, documents: Sequence[DocumentInFlight]
-    ) -> dict[EventInFlight, InputError | BackendError | None]:
+    async def _write(self, documents: Documents) -> dict[EventInFlight, InputError | BackendError | None]:
         outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
         fit = []
         for document in documents:
@@ -322,7 +321,7 @@ class Writer(DocumentStage[InputError | None]):
             return refused
         return error
 
-    async def _upsert(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+    async def _upsert(self, physical: str, batch: Documents) -> None:
         collection = batch[0].collection
         bm25 = self.catalogue.analyser(collection)
         made = partial(point, names=self.names, bm25=bm25, context=self.context)
@@ -338,9 +337,7 @@ class Writer(DocumentStage[InputError | None]):
                 await self.qdrant.upsert(physical, [made(document)], condition, timeout=self.timeout)
             due = await self._unwritten(physical, [document for document, _ in due])
 
-    async def _unwritten(
-        self, physical: str, batch: Sequence[DocumentInFlight]
-    ) -> list[tuple[DocumentInFlight, Payload]]:
+    async def _unwritten(self, physical: str, batch: Documents) -> list[tuple[DocumentInFlight, Payload]]:
         """The upserts that the index has neither as they were written nor newer, with the patches that it has."""
         ids = [document.point_id for document in batch]
         found = await self.qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self.timeout)
@@ -354,11 +351,11 @@ class Writer(DocumentStage[InputError | None]):
                 due.append((document, payload))
         return due
 
-    async def _delete(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+    async def _delete(self, physical: str, batch: Documents) -> None:
         for part in deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
             await self.qdrant.delete(physical, deletable(part), timeout=self.timeout)
 
-    async def _patch(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+    async def _patch(self, physical: str, batch: Documents) -> None:
         """Apply patches, and read again until the index has them all."""
         due: dict[str, list[DocumentInFlight]] = {}
         for document in batch:

@@ -41,7 +41,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, EventInFlight
+from operators.indexing.document import DocumentInFlight, Documents, EventInFlight
 from operators.indexing.point import GroupPosition, has_value, moves, spell
 from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
@@ -141,7 +141,7 @@ class ContextWriter(DocumentStage[None]):
             refused.update(zip(there, errors, strict=True))
         return [refused.get(document) for document in documents]
 
-    async def _update_of(self, physical: str, documents: Sequence[DocumentInFlight]) -> None:
+    async def _update_of(self, physical: str, documents: Documents) -> None:
         await self.update(physical, documents[0].collection, {document.point_id for document in documents})
 
     async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
@@ -175,9 +175,7 @@ class ContextWriter(DocumentStage[None]):
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        only = PayloadTest(
-            (GROUP, ORDER), lambda id_, payload: ContextDocument.of(id_, payload).position == members[id_]
-        )
+        only = PayloadTest((GROUP, ORDER), lambda id_, fields: ContextDocument.of(id_, fields).position == members[id_])
         every, timeout = sorted(members), self.timeout
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
@@ -197,9 +195,8 @@ class ContextWriter(DocumentStage[None]):
         within = has_value(GROUP, group)
         if self.qdrant.limits_of(physical).page(_PAGE) < _PAGE:
             # Pages in order can't pass by more documents of one place than a page may have: the whole group is read.
-            found_by_id = self.qdrant.records(
-                physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
-            )
+            where = {"must": [within]}
+            found_by_id = self.qdrant.records(physical, where, limit=_PAGE, fields=_FIELDS, timeout=self.timeout)
             return [ContextDocument.of(each.id, each.payload) async for each in found_by_id]
         found: dict[str, ContextDocument] = {}
         rest, limit = orders, _PAGE
@@ -248,17 +245,10 @@ class ContextWriter(DocumentStage[None]):
         vectors[self.names.sparse_context] = spell(terms) if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
-        return Change(id_, vectors, named, _same(own))
-
-
-def _same(member: ContextDocument) -> list[Mapping[str, Any]]:
-    """The conditions by which a document is still the one that was read, for the same sources."""
-    same: list[Mapping[str, Any]] = []
-    if member.version is not None:
-        same.append(has_value(VERSION, member.version))
-    if member.position is not None:
-        same.append(has_value(GROUP, member.position.group))
-    return same
+        # The document is still the one that was read, for the same sources.
+        same = {VERSION: own.version, GROUP: own.position.group if own.position is not None else None}
+        conditions = [has_value(name, value) for name, value in same.items() if value is not None]
+        return Change(id_, vectors, named, conditions)
 
 
 def mean_direction(vectors: Sequence[DenseVector]) -> NDArray[np.float32] | None:

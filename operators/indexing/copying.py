@@ -70,9 +70,7 @@ class Copier:
         Raises BackendError where the source can't be read; the target is waited for.
         """
         page = await self.qdrant.scroll(source, limit=_PAGE, offset=offset, timeout=self.timeout)
-        shown = {
-            each.id: each.payload for each in page.records if NAMESPACE in each.payload and VERSION in each.payload
-        }
+        shown = {each.id: each.payload for each in page.records if {NAMESPACE, VERSION} <= each.payload.keys()}
         tombstones = [
             {"id": each.id, "vector": {}, "payload": each.payload} for each in page.records if FORGOTTEN in each.payload
         ]
@@ -81,9 +79,8 @@ class Copier:
         vectors: Mapping[str, Any] = {}
         if self.own is not None and shown:
             vectors = await self.qdrant.vectors(source, list(shown), self.own, timeout=self.timeout)
-        await self._write(
-            [event for id_, payload in shown.items() for event in self._events(payload, vectors.get(id_))]
-        )
+        events = [event for id_, payload in shown.items() for event in self._events(payload, vectors.get(id_))]
+        await self._write(events)
         return len(shown), page.next_offset
 
     def _events(self, payload: Mapping[str, Any], vector: Sequence[float] | None) -> list[EventInFlight]:

@@ -65,10 +65,8 @@ class Occurrences:
         """Count a document, and log it if a minute has passed."""
         self._count += 1
         if message.clock >= self._due:
-            place = message.origin
-            log.warning(
-                self._event, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
-            )
+            at = message.origin
+            log.warning(self._event, topic=at.topic, partition=at.partition, offset=at.offset, count=self._count)
             self._due, self._count = message.clock + INTERVAL, 0
 
 

@@ -4,7 +4,7 @@ A namespace that was deleted and has no document any more has no watermark, eith
 cached. Its next document gives it one again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -85,6 +85,9 @@ class DocumentInFlight(EventInFlight):
         if self.read == COLUMNS:
             return self.event.content
         return join_fields(self.event.model_dump(exclude=NOT_PAYLOAD), self.read)
+
+
+Documents = Sequence[DocumentInFlight]
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:

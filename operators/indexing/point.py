@@ -13,7 +13,7 @@ Rules of patches, the changes of single fields
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from operators.access.firewall import visibility
 from operators.clients.qdrant.requests import Change
 from operators.clients.rerankers.token_vectors import DECIMALS
 from operators.collections.analysers import Bm25
-from operators.indexing.document import NOT_PAYLOAD, DocumentInFlight, Patches
+from operators.indexing.document import NOT_PAYLOAD, DocumentInFlight, Documents, Patches
 from operators.ranking.content import field_texts, fingerprint
 from operators.ranking.marks import marks
 from operators.ranking.run import stamp
@@ -219,9 +219,7 @@ def point(
         fields[keys.MARKS] = marks(by_field)
     trigrams = bm25.trigrams(fields) if names.fuzzy is not None else None
     sparse = ((names.sparse, terms), (names.learned, document.encoding), (names.fuzzy, trigrams))
-    vectors |= {
-        name: spell(found) for name, found in sparse if name is not None and found is not None and found.indices
-    }
+    vectors |= {name: spell(each) for name, each in sparse if name is not None and each is not None and each.indices}
     return {"id": document.point_id, "vector": vectors, "payload": fields}
 
 
@@ -250,12 +248,12 @@ def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> d
     return {"must": [not_newer(documents), has_value(keys.PATCHED, patched)]}
 
 
-def deletable(documents: Sequence[DocumentInFlight]) -> dict[str, Any]:
+def deletable(documents: Documents) -> dict[str, Any]:
     """The filter that matches exactly the points to delete."""
     return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
 
 
-def deletable_parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
+def deletable_parts(documents: Documents, most: int | None) -> list[Documents]:
     """The documents in parts whose filter `deletable` has at most that many conditions; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)

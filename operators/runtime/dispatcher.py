@@ -39,6 +39,8 @@ from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Bac
 log = structlog.stdlib.get_logger(__name__)
 
 BatchKey = Hashable
+Asked = tuple[Any, BatchKey, Request]
+"""An item, its batch key and its request."""
 
 LONGEST_PAUSE: Final = 0.016
 """Seconds that an item which has waited for its call waits at most for others to leave with it."""
@@ -232,8 +234,8 @@ class Dispatcher(Generic[Request, Outcome]):
         """Items submitted and not yet drained."""
         return self._submitted - self._drained
 
-    def submit(self, asked: Sequence[tuple[Any, BatchKey, Request]]) -> None:
-        """Send items, their batch keys and their requests to the event-loop thread."""
+    def submit(self, asked: Sequence[Asked[Request]]) -> None:
+        """Send items to the event-loop thread."""
         room = max(0, self._stage.bounds.max_pending - self.outstanding)
         self._submitted += len(asked)
         self._calls.submit(self._accept, asked[:room], asked[room:])
@@ -245,9 +247,7 @@ class Dispatcher(Generic[Request, Outcome]):
         self._drained += len(drained)
         return drained
 
-    def _accept(
-        self, asked: Sequence[tuple[Any, BatchKey, Request]], refused: Sequence[tuple[Any, BatchKey, Request]]
-    ) -> None:
+    def _accept(self, asked: Sequence[Asked[Request]], refused: Sequence[Asked[Request]]) -> None:
         batching, now = self._batching, self._now()
         latest = now + self._stage.bounds.timeout
         deadlines = [min(self._stage.deadline(item), latest) for item, _, _ in asked]

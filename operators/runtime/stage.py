@@ -19,7 +19,6 @@ from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
-from operators.runtime.batching.policy import Outcome, Request
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Dispatcher
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import DeadLetterClass, InputError
@@ -88,11 +87,9 @@ def run_step(name: str, items: Iterable[Any], step: Callable[..., Any], *others:
 def defect(name: str, source: Rejectable, error: Exception) -> Any:
     """Log an error that is no InputError, and reject the message in which it occurred."""
     # Not the error's own message: it may quote the query.
-    where = "".join(traceback.format_tb(error.__traceback__))
-    rejected = source.reject(name, DeadLetterClass.INTERNAL, type(error).__name__)
-    log.error(
-        "stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.log_fields, where=where
-    )
+    where, kind = "".join(traceback.format_tb(error.__traceback__)), type(error).__name__
+    rejected = source.reject(name, DeadLetterClass.INTERNAL, kind)
+    log.error("stage raised an unexpected error", stage=name, error=kind, **rejected.log_fields, where=where)
     return rejected
 
 
@@ -136,9 +133,7 @@ def last_stage(step_id: str, up: Batches, end: Callable[[Any], Iterable[Record]]
 
 
 @operator
-def async_stage(
-    step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
-) -> Batches:
+def async_stage(step_id: str, up: Batches, stage: AsyncStage[Any, Any] | None, calls: EventLoopThread) -> Batches:
     """Ask a backend about each item that isn't answered; order is not kept. Without a stage nothing is built.
     An item whose call has finished leaves with the next batch. So the source sends one, perhaps empty, whenever it is
     woken, and ends only when no call is under way any more.
@@ -151,7 +146,7 @@ def async_stage(
 class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     """The state of a stage on one worker: the items whose calls are under way or wait for one."""
 
-    def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
+    def __init__(self, stage: AsyncStage[Any, Any], calls: EventLoopThread) -> None:
         self._stage = stage
         self._step = stage.step
         self._dispatcher = Dispatcher(stage, calls)

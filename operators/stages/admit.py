@@ -113,10 +113,8 @@ class Admission:
         query.lose("queue", Reason.DEADLINE)
         if query.deadline <= query.message.clock:
             # A backlog, or a producer's clock that is behind.
-            age = query.message.age
-            query.outcome.warnings.append(
-                f"the deadline had passed when the query was read, {age:.0f} s after it was sent"
-            )
+            late = f"the deadline had passed when the query was read, {query.message.age:.0f} s after it was sent"
+            query.outcome.warnings.append(late)
 
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval

@@ -192,12 +192,11 @@ class Answers:
             query.continue_page()
             # A strict page of the same cursor counts what was given, and is another one.
             cache.scope = replace(cache.scope, page=f"{cache.scope.page} continued")
+        warnings = query.outcome.warnings
         if changed:
-            query.outcome.warnings.append(_CONTINUED)
+            warnings.append(_CONTINUED)
         if not known or not cache.scope.watermark:
-            query.outcome.warnings.append(
-                "the index may have changed since the cursor's page: its watermark isn't known"
-            )
+            warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
 
 
 _EXPIRED: Final = "cursor: index or configuration has changed since; ask without it, or with cursor_policy: continue"

@@ -92,6 +92,11 @@ def model_attributes(operation: str, model: str, provider: str) -> Attributes:
     return {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider, "gen_ai.request.model": model}
 
 
+def qdrant_attributes(operation: str, collection: str) -> Attributes:
+    """Attributes of the span of a request to Qdrant, by OpenTelemetry's conventions for databases."""
+    return {"db.system.name": "qdrant", "db.operation.name": operation, "db.collection.name": collection}
+
+
 Value = TypeVar("Value")
 
 
@@ -126,9 +131,4 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
         return [{id_: found[id_] for id_ in wanted if id_ in found} for wanted in requests]
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        collection = query.collection
-        return f"retrieve {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "retrieve",
-            "db.collection.name": collection,
-        }
+        return f"retrieve {query.collection}", qdrant_attributes("retrieve", query.collection)

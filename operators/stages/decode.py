@@ -60,7 +60,6 @@ class Decoder:
 
 def check_text(text: object, limits: Limits) -> None:
     """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
-    if isinstance(text, str) and (length := len(nfc(text))) > limits.max_text_chars:
-        raise InputError(
-            DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}", "text"
-        )
+    most = limits.max_text_chars
+    if isinstance(text, str) and (length := len(nfc(text))) > most:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {most}", "text")

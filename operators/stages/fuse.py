@@ -36,6 +36,7 @@ from operators.ranking.run import Matches
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, is_searched
+from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage
@@ -255,9 +256,8 @@ def fuse_legs(query: InFlight) -> InFlight:
     else:
         outcome.rank(keep_order(legs, explain=asked.event.explain))
     candidates = len(outcome.candidates)
-    query.trace.child(
-        "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
-    )
+    attributes: Attributes = {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
+    query.trace.child("fuse", query.started, attributes)
     if asked.shape is QueryShape.SEARCH:
         query.passed(RetrievalStage.HYBRID_MERGE.value, candidates)
     return query

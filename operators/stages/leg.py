@@ -26,7 +26,7 @@ from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import KEY, Batch, Batches, async_stage
-from operators.stages.backend_stage import QueryStage
+from operators.stages.backend_stage import QueryStage, qdrant_attributes
 from operators.wire.message import Attributes
 from schemas.errors import BackendError
 from schemas.result import STRUCTURED
@@ -108,9 +108,7 @@ class SearchLeg(QueryStage[Search, Found]):
         item.retrieval.found[self.name] = outcome
         return item
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Search], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Search], timeout: float) -> list[Found | BackendError]:
         assert isinstance(batch_key, tuple)
         collection = batch_key[1]
         started = monotonic()
@@ -128,9 +126,5 @@ class SearchLeg(QueryStage[Search, Found]):
         return self._span(query.collection)
 
     def _span(self, collection: str) -> tuple[str, Attributes]:
-        return f"query {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "scroll" if self.name == STRUCTURED else "query",
-            "db.collection.name": collection,
-            "rankstream.leg": self.name,
-        }
+        operation = "scroll" if self.name == STRUCTURED else "query"
+        return f"query {collection}", {**qdrant_attributes(operation, collection), "rankstream.leg": self.name}

@@ -105,14 +105,9 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
     def _texts(self, query: InFlight) -> Mapping[str, str]:
         """The texts that are read, by the point's id."""
         retrieval, plan = query.retrieval, query.asked.plan
-        embedding = retrieval.embedding
-        if (
-            not wants_words(plan.returned)
-            or is_hidden(TEXT, plan.hidden)
-            or retrieval.matcher is None
-            or embedding is None
-            or embedding.tokens is None
-        ):
+        tokens = retrieval.embedding.tokens if retrieval.embedding is not None else None
+        wanted = wants_words(plan.returned) and not is_hidden(TEXT, plan.hidden)
+        if not wanted or tokens is None or retrieval.matcher is None:
             return {}
         matcher, outcome = retrieval.matcher(), query.outcome
         documents = documents_of(page(query.asked, outcome), outcome)

@@ -74,10 +74,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
 
 @operator
-def temporal_expression(
-    step_id: str, up: Batches, by_chat_model: ByChatModel | None, calls: EventLoopThread
-) -> Batches:
+def temporal_expression(step_id: str, up: Batches, stage: ByChatModel | None, calls: EventLoopThread) -> Batches:
     """Read the time that queries name where their recipe targets it: by rules alone without a chat model."""
-    if by_chat_model is None:
-        return sync_stage("rules", up, by_rules)
-    return async_stage("chat", up, by_chat_model, calls)
+    return sync_stage("rules", up, by_rules) if stage is None else async_stage("chat", up, stage, calls)

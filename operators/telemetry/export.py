@@ -288,11 +288,8 @@ def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
         return Metric(family.name, family.documentation, unit, histogram)
     counts = family.type == "counter"
     name = f"{family.name}_total" if counts else family.name
-    points = [
-        NumberDataPoint(sample.labels, started_ns, now_ns, sample.value)
-        for sample in family.samples
-        if sample.name == name
-    ]
+    samples = [sample for sample in family.samples if sample.name == name]
+    points = [NumberDataPoint(sample.labels, started_ns, now_ns, sample.value) for sample in samples]
     data = Sum(points, _CUMULATIVE, is_monotonic=True) if counts else Gauge(points)
     return Metric(name, family.documentation, unit, data)
 

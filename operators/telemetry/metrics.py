@@ -67,11 +67,9 @@ class Histogram(prometheus_client.Histogram):
             for bucket, count in zip(self._buckets, np.bincount(within, minlength=len(self._buckets)), strict=True):
                 if count:
                     bucket.inc(int(count))
-            latest = {
-                index: exemplar for index, (_, exemplar) in zip(within.tolist(), waiting, strict=True) if exemplar
-            }
-            for index, exemplar in latest.items():
-                self._buckets[index].set_exemplar(exemplar)
+            latest = {slot: exemplar for slot, (_, exemplar) in zip(within.tolist(), waiting, strict=True) if exemplar}
+            for slot, exemplar in latest.items():
+                self._buckets[slot].set_exemplar(exemplar)
 
 
 M = TypeVar("M", Counter, Gauge, Histogram)

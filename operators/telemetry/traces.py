@@ -37,6 +37,15 @@ DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
 
 
+def _operation(kind: str, name: str) -> Attributes:
+    return {"messaging.system": "kafka", "messaging.operation.type": kind, "messaging.operation.name": name}
+
+
+_PROCESS: Final = _operation("process", "process")
+_POLL: Final = _operation("receive", "poll")
+_SEND: Final = _operation("send", "send")
+
+
 def _carrier(headers: Headers) -> dict[str, list[str]]:
     """The headers' values by name, as propagators read them; the case of ASCII's letters doesn't count."""
     found: dict[str, list[str]] = {}
@@ -65,20 +74,15 @@ class QueryTrace:
         self._exemplar: dict[str, str] | None = None
         parent = propagate.extract(_carrier(headers), context=Context()) if headers else Context()
         topic = origin.topic
-        messaging: Attributes = {
-            "messaging.system": "kafka",
+        place: Attributes = {
             "messaging.destination.name": topic,
             "messaging.destination.partition.id": str(origin.partition),
             "messaging.kafka.offset": origin.offset,
             "messaging.consumer.group.name": signals.group,
             **attributes,
         }
-        self._process = tracer.start_span(
-            f"process {topic}",
-            parent,
-            kind=SpanKind.CONSUMER,
-            attributes={"messaging.operation.type": "process", "messaging.operation.name": "process", **messaging},
-        )
+        process = {**_PROCESS, **place}
+        self._process = tracer.start_span(f"process {topic}", parent, kind=SpanKind.CONSUMER, attributes=process)
         # A query without headers, in a process without traces, has nothing to hand on.
         self._context = trace.set_span_in_context(self._process, parent) if headers or self.trace_id else parent
         self._send: Span | None = None
@@ -89,13 +93,9 @@ class QueryTrace:
                 "trace_id": trace.format_trace_id(own.trace_id),
                 "span_id": trace.format_span_id(own.span_id),
             }
-            tracer.start_span(
-                f"receive {topic}",
-                parent,
-                kind=SpanKind.CLIENT,
-                start_time=int(message.received * 1e9),
-                attributes={"messaging.operation.type": "receive", "messaging.operation.name": "poll", **messaging},
-            ).end()
+            poll, at = {**_POLL, **place}, int(message.received * 1e9)
+            span = tracer.start_span(f"receive {topic}", parent, kind=SpanKind.CLIENT, start_time=at, attributes=poll)
+            span.end()
 
     @property
     def trace_id(self) -> str | None:
@@ -130,13 +130,8 @@ class QueryTrace:
         """
         carried = [each for each in traces if isinstance(each, QueryTrace)]
         links = [Link(each._process.get_span_context()) for each in carried] if len(carried) > 1 else None
-        span = self._tracer.start_span(
-            f"call {name}",
-            Context() if links else self._context,
-            kind=SpanKind.CLIENT,
-            attributes={**attributes, "rankstream.batch.size": len(carried)},
-            links=links,
-        )
+        context, whole = Context() if links else self._context, {**attributes, "rankstream.batch.size": len(carried)}
+        span = self._tracer.start_span(f"call {name}", context, kind=SpanKind.CLIENT, attributes=whole, links=links)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield
@@ -176,16 +171,9 @@ class QueryTrace:
             self._send.update_name(f"send {topic}")
             self._send.set_attribute("messaging.destination.name", topic)
         elif self.recording:
+            send = {**_SEND, "messaging.destination.name": topic}
             self._send = self._tracer.start_span(
-                f"send {topic}",
-                self._context,
-                kind=SpanKind.PRODUCER,
-                attributes={
-                    "messaging.system": "kafka",
-                    "messaging.destination.name": topic,
-                    "messaging.operation.type": "send",
-                    "messaging.operation.name": "send",
-                },
+                f"send {topic}", self._context, kind=SpanKind.PRODUCER, attributes=send
             )
         context = self._context if self._send is None else trace.set_span_in_context(self._send, self._context)
         carrier: dict[str, str] = {}

@@ -72,9 +72,7 @@ class Replies:
     settings: ReplySettings
     policies: PolicySettings = field(default_factory=PolicySettings)
 
-    def choose(
-        self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
-    ) -> ReplyTo:
+    def choose(self, named: str | None, headers: Headers, source: str | None = None, read_from: str = "") -> ReplyTo:
         """The place that a query names by its field or headers. Raises InputError `invalid`."""
         if named is None and not headers:
             return ReplyTo()
@@ -91,8 +89,8 @@ class Replies:
         number = _find(headers, self.settings.partition_headers)
         place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
         if topic is not None:
-            source = identify(self.policies.identity, event_source, headers, read_from)
-            allowed = self.policies.policy_for(source).reply_to
+            identity = identify(self.policies.identity, source, headers, read_from)
+            allowed = self.policies.policy_for(identity).reply_to
             if allowed and not matches(topic, allowed):
                 raise _error(named_by, "not a topic that this source may choose", topic)
         return place

@@ -142,17 +142,13 @@ def _identity(settings: KafkaSettings) -> dict[str, Any]:
             # None would make OpenSSL ask for the password of an encrypted key on the terminal.
             "ssl_password": secret(tls, "kafka.tls", "key_password") or "",
         }
+    if sasl.mechanism is not None:
+        options["sasl_mechanism"] = sasl.mechanism
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {
-            "sasl_mechanism": sasl.mechanism,
-            "sasl_oauth_token_provider": _Tokens(tokens(sasl), sasl.extensions),
-        }
+        options["sasl_oauth_token_provider"] = _Tokens(tokens(sasl), sasl.extensions)
     elif sasl.mechanism is not None:
-        options |= {
-            "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": sasl.username,
-            "sasl_plain_password": secret(sasl, "kafka.sasl", "password"),
-        }
+        password = secret(sasl, "kafka.sasl", "password")
+        options |= {"sasl_plain_username": sasl.username, "sasl_plain_password": password}
     return options
 
 

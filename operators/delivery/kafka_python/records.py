@@ -125,9 +125,8 @@ def _without_headers(batch: Any, most: int = -1) -> Any:
     if decode_varint(buffer, pos)[0] <= most:
         return None
     batch._pos = end
-    return DefaultRecord(
-        length, batch.base_offset + offset_delta, timestamp, batch.timestamp_type, key, value, headers=None
-    )
+    offset = batch.base_offset + offset_delta
+    return DefaultRecord(length, offset, timestamp, batch.timestamp_type, key, value, headers=None)
 
 
 def _nullable(buffer: bytearray, pos: int) -> tuple[bytes | None, int]:

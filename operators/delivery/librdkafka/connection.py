@@ -57,14 +57,12 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
         options |= locations(tls)
         if (password := secret(tls, "kafka.tls", "key_password")) is not None:
             options["ssl.key.password"] = password
+    if sasl.mechanism is not None:
+        options["sasl.mechanism"] = sasl.mechanism
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
+        options["oauth_cb"] = _callback(tokens(sasl), sasl.extensions)
     elif sasl.mechanism is not None:
-        options |= {
-            "sasl.mechanism": sasl.mechanism,
-            "sasl.username": sasl.username,
-            "sasl.password": secret(sasl, "kafka.sasl", "password"),
-        }
+        options |= {"sasl.username": sasl.username, "sasl.password": secret(sasl, "kafka.sasl", "password")}
     return options
 
 

@@ -149,18 +149,15 @@ class LibrdkafkaConsumer:
         return {Partition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def start(self, starts: Mapping[Partition, int]) -> None:
-        with naming_failures("assign"):
-            self._forget_positions(list(starts))
-            self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
-
-    def _forget_positions(self, partitions: Sequence[Partition]) -> None:
-        # The position from before an assignment is told for a moment behind it.
-        self._consumer.assign([])
         limit = time.monotonic() + CALL_TIMEOUT
-        while self.positions(partitions):
-            if time.monotonic() > limit:
-                raise RetriableDelivery("assign: a partition keeps its former position")
-            time.sleep(0.001)
+        with naming_failures("assign"):
+            self._consumer.assign([])
+            # The position from before an assignment is told for a moment behind it.
+            while self.positions(list(starts)):
+                if time.monotonic() > limit:
+                    raise RetriableDelivery("assign: a partition keeps its former position")
+                time.sleep(0.001)
+            self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
 
     def _note_stable(self, statistics: str) -> None:
         for name, topic in orjson.loads(statistics)["topics"].items():
@@ -236,15 +233,13 @@ def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:
 class LibrdkafkaReader(TopicReader):
     """One consumer that reads, and one that asks for offsets."""
 
-    def __init__(
-        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
-    ) -> None:
-        own = {"isolation.level": isolation, "socket.timeout.ms": int(call_timeout * 1000)}
+    def __init__(self, settings: KafkaSettings, topic: str, isolation: str, timeout: float, *, from_end: bool) -> None:
+        own = {"isolation.level": isolation, "socket.timeout.ms": int(timeout * 1000)}
         self._reading = open_consumer(settings, own)
         self._metadata = open_consumer(settings, own)
         self._unassigned: dict[int, int] = {}
         self._looked_at = -math.inf
-        super().__init__(settings, topic, call_timeout, from_end=from_end)
+        super().__init__(settings, topic, timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         with naming_failures(f"poll of {self._topic}"):

@@ -25,15 +25,8 @@ from schemas.settings import KafkaSettings
 
 _DEFAULT_LEVEL: Final = -1
 _FENCED: Final = FENCED | {KafkaError._FENCED}
-_STALE: Final = frozenset(
-    (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._TIMED_OUT,
-    )
-)
+_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+_STALE: Final = frozenset((*_UNKNOWN, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT))
 """The errors about a topic that was made again or has grown: a client keeps what it knew of it for minutes."""
 
 _NOW: Final = 0

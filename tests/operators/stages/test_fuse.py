@@ -101,9 +101,7 @@ class Scripted(SearchLeg):
     seconds: float = 0.0
     heard: list[int] = field(default_factory=list)
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """Wait, and find one document each."""
         self.heard.append(len(requests))
         await asyncio.sleep(self.seconds)

@@ -108,9 +108,7 @@ class Scripted(SearchLeg):
 
     hits: Hits = field(default_factory=lambda: hits({}))
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """All that it finds."""
         await asyncio.sleep(0)
         return [Found(self.hits) for _ in requests]
@@ -122,9 +120,7 @@ class Heard(Fuzzy):
 
     heard: list[int] = field(default_factory=list)
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """One document, near to the query."""
         await asyncio.sleep(0)
         self.heard.append(len(requests))
