@@ -230,10 +230,8 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
     headers = message.headers + _why(origin, cause) + traced + _stamp(stamp if old else None)
-    sent, form = None if old else stamp, RecordForm.DEAD_LETTER
-    return OutputRecord(
-        topic, key, message.value, headers, sent, origin=origin, form=form, cause=cause, message=message
-    )
+    at, form = None if old else stamp, RecordForm.DEAD_LETTER
+    return OutputRecord(topic, key, message.value, headers, at, origin=origin, form=form, cause=cause, message=message)
 
 
 def without_payload(

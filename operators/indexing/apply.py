@@ -121,9 +121,7 @@ async def _answers(control: Probe, times: int) -> bool:
 
 
 async def ask_all(
-    items: Sequence[Item],
-    call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
-    control: Probe | None = None,
+    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]], control: Probe | None = None
 ) -> list[Outcome | BackendError]:
     """Call until the backend answers; bisect a refused batch. An outcome of each item, or the error that refuses it."""
 
