@@ -34,14 +34,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
 from operators.indexing.decode import Occurrences
 from operators.indexing.deletion import Contexts, Deletion, Forgotten
-from operators.indexing.document import (
-    DeletionInFlight,
-    DocumentInFlight,
-    Documents,
-    EventInFlight,
-    newest,
-    patches_to_apply,
-)
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents, EventInFlight, Events, newest
 from operators.indexing.point import (
     change_of,
     deletable,
@@ -66,6 +59,7 @@ log = structlog.stdlib.get_logger(__name__)
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 Probe = Callable[[], Awaitable[object]]
+Refusal = InputError | BackendError
 
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
@@ -181,9 +175,7 @@ class DocumentTexts(DocumentStage[Vector | None]):
         """True if a document that is written needs a vector."""
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[Vector | BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[Vector | BackendError | None]:
         if (encoder := self.encoder) is None:
             return [None] * len(documents)
 
@@ -265,11 +257,9 @@ class Writer(DocumentStage[InputError | None]):
             raise answer
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[InputError | BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[Refusal | None]:
         """One outcome an event; a document that a newer one of the batch replaces is done with it."""
-        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
+        outcomes: dict[EventInFlight, Refusal | None] = {}
         for _, run in groupby(documents, type):
             events = list(run)
             outcomes |= await self._write([each for each in events if isinstance(each, DocumentInFlight)])
@@ -278,8 +268,8 @@ class Writer(DocumentStage[InputError | None]):
                     outcomes[each] = await self._forget(each)
         return [outcomes.get(document) for document in documents]
 
-    async def _write(self, documents: Documents) -> dict[EventInFlight, InputError | BackendError | None]:
-        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
+    async def _write(self, documents: Documents) -> dict[EventInFlight, Refusal | None]:
+        outcomes: dict[EventInFlight, Refusal | None] = {}
         fit = []
         for document in documents:
             document.expires = self.catalogue.capabilities_of(document.collection).expires
@@ -289,7 +279,7 @@ class Writer(DocumentStage[InputError | None]):
             else:
                 fit.append(document)
         by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
-        for document in (*newest(fit), *patches_to_apply(fit)):
+        for document in newest(fit):
             by_collection[document.collection].append(document)
         for collection, there in by_collection.items():
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
@@ -304,8 +294,8 @@ class Writer(DocumentStage[InputError | None]):
         missing = (document for document in documents if document.missing)
         return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
 
-    async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
-        """Delete what a deletion of many names. Its error, if it is refused."""
+    async def _forget(self, deletion: DeletionInFlight) -> Refusal | None:
+        """Delete what a deletion of many names."""
         filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
         conditions = [condition(on_index(each, able.indexed)) for each in filters]

@@ -41,7 +41,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, Documents, EventInFlight
+from operators.indexing.document import DocumentInFlight, Documents, EventInFlight, Events
 from operators.indexing.point import GroupPosition, has_value, moves, spell
 from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
@@ -126,9 +126,7 @@ class ContextWriter(DocumentStage[None]):
     timeout: float
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
         by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
         for document in documents:
@@ -180,14 +178,11 @@ class ContextWriter(DocumentStage[None]):
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
         )
-        return {
-            id_: Context(
-                window,
-                tuple(tuple(vectors[each.id]) for each in window if each.id in vectors),
-                _find_left(naming.get(id_, {}), window, ids),
-            )
-            for id_, window in found.items()
-        }
+        contexts = {}
+        for id_, window in found.items():
+            dense = tuple(tuple(vectors[each.id]) for each in window if each.id in vectors)
+            contexts[id_] = Context(window, dense, _find_left(naming.get(id_, {}), window, ids))
+        return contexts
 
     async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[ContextDocument]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""

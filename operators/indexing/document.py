@@ -4,7 +4,7 @@ A namespace that was deleted and has no document any more has no watermark, eith
 cached. Its next document gives it one again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -88,27 +88,25 @@ class DocumentInFlight(EventInFlight):
 
 
 Documents = Sequence[DocumentInFlight]
+Events = Sequence[EventInFlight]
 
 
-def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """The newest event of each point, patches apart: of an id that a batch has twice Qdrant keeps the older version."""
-    whole = (document for document in documents if document.event.op != "patch")
-    # The sort keeps the order of equal versions, and the last one of a key stays.
-    by_version = sorted(whole, key=lambda document: document.version)
-    return list({(document.collection, document.point_id): document for document in by_version}.values())
-
-
-def patches_to_apply(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """The patches of a batch in their order, without those that an upsert or a deletion behind them is done with."""
-    kept: list[DocumentInFlight] = []
-    whole: dict[tuple[str, str], int] = {}
-    for document in reversed(list(documents)):
+def newest(documents: Documents) -> list[DocumentInFlight]:
+    """The events of a batch that are applied: the newest of each point, for of an id that comes twice Qdrant keeps the
+    older version; then patches in their order, without those that an upsert or a deletion behind them is done with.
+    """
+    whole: dict[tuple[str, str], DocumentInFlight] = {}
+    patches: list[DocumentInFlight] = []
+    # From the last one on: of equal versions that one stays.
+    for document in reversed(documents):
         key = (document.collection, document.point_id)
-        if document.event.op != "patch":
-            whole[key] = max(document.version, whole.get(key, document.version))
-        elif document.version > whole.get(key, document.version - 1):
-            kept.append(document)
-    return kept[::-1]
+        behind = whole.get(key)
+        if behind is None or document.version > behind.version:
+            if document.event.op == "patch":
+                patches.append(document)
+            else:
+                whole[key] = document
+    return [*whole.values(), *reversed(patches)]
 
 
 def watermark(document: EventInFlight, topic: str) -> OutputRecord:

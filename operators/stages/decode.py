@@ -33,9 +33,8 @@ class Decoder:
         if parsed.envelope is None:
             check_plain(parsed.event)
         if not headers_fit(message.headers):
-            parsed.warnings.append(
-                f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
-            )
+            most = f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes"
+            parsed.warnings.append(f"{most}: they may be missing on the result")
         check_text(parsed.event.get("text"), self.limits)
         event = validate(QueryEvent, parsed.event)
         check_dimension(event.vector, self.dimension)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -122,91 +123,70 @@ class FlowMetrics:
     def __init__(self, instruments: Instruments, flow: str) -> None:
         self._instruments = instruments
         self._flow = flow
-        one, by = self._one, self._by
-        self.received = one(Counter, "messages_received", "Messages read from Kafka, for the flow.")
-        self.answered = by(Counter, "queries_answered", "Queries whose result is committed, by its status.", "status")
-        self.latency = by(
-            Histogram,
-            "query_latency_seconds",
-            "From Kafka's timestamp of a query to the commit of its result.",
-            "status",
+        counter = partial(self._by, Counter)
+        gauge = partial(self._by, Gauge)
+        histogram = partial(self._by, Histogram)
+        # A metric without further labels has one child.
+        self.received = counter("messages_received", "Messages read from Kafka, for the flow.")[()]
+        self.answered = counter("queries_answered", "Queries whose result is committed, by its status.", "status")
+        self.latency = histogram(
+            "query_latency_seconds", "From Kafka's timestamp of a query to the commit of its result.", "status"
         )
-        self.applied = one(
-            Counter, "documents_applied", "Documents that are in the index, with their offset committed."
-        )
-        self.unreadable = one(Counter, "documents_unreadable", "Documents whose script the embedder does not know.")
-        self.dead_letters = by(
-            Counter,
+        self.applied = counter("documents_applied", "Documents that are in the index, with their offset committed.")[()]
+        self.unreadable = counter("documents_unreadable", "Documents whose script the embedder does not know.")[()]
+        self.dead_letters = counter(
             "dead_letters",
             "Messages that became dead letters, by class and by the stage that rejected them; committed.",
             "class",
             "stage",
         )
-        self.degraded = by(
-            Counter, "degraded", "Parts of answers that were lost, by stage and reason.", "stage", "reason"
-        )
-        self.legs = by(Counter, "legs", "Legs of queries by what became of them.", "leg", "outcome")
-        self.stages = by(Histogram, "stage_duration_seconds", "Duration of a query's step.", "stage")
-        self.lookups = by(Counter, "cache_lookups", "Lookups in caches, hit or miss.", "cache", "outcome")
-        self.removed = one(Counter, "firewall_removals", "Documents that the post-filter check took out of results.")
-        self.policies_refused = one(
-            Gauge, "policies_refused", "1 while policies.files cannot be read, and older policies hold."
-        )
-        self._tables = by(Gauge, "table_entries", "Entries of a table that grows with names or texts.", "table")
-        self.decayed = one(Counter, "decay_applied", "Queries that were ranked by age.")
+        self.degraded = counter("degraded", "Parts of answers that were lost, by stage and reason.", "stage", "reason")
+        self.legs = counter("legs", "Legs of queries by what became of them.", "leg", "outcome")
+        self.stages = histogram("stage_duration_seconds", "Duration of a query's step.", "stage")
+        self.lookups = counter("cache_lookups", "Lookups in caches, hit or miss.", "cache", "outcome")
+        self.removed = counter("firewall_removals", "Documents that the post-filter check took out of results.")[()]
+        self.policies_refused = gauge(
+            "policies_refused", "1 while policies.files cannot be read, and older policies hold."
+        )[()]
+        self._tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
+        self.decayed = counter("decay_applied", "Queries that were ranked by age.")[()]
 
-        self._in_flight = by(Gauge, "in_flight", "Messages read and not committed.")
-        self._credit = by(Gauge, "credit", "Messages that may be read now beyond those in flight.")
-        self.lag = by(
-            Gauge,
+        self._in_flight = gauge("in_flight", "Messages read and not committed.")
+        self._credit = gauge("credit", "Messages that may be read now beyond those in flight.")
+        self.lag = gauge(
             "consumer_lag",
             "Messages of an assigned partition that can be read, from the committed offset to the last stable one.",
             "topic",
             "partition",
         )
-        self.unstable = by(
-            Gauge,
+        self.unstable = gauge(
             "consumer_unstable",
             "Messages of an assigned partition behind its last stable offset: a transaction of a producer is open.",
             "topic",
             "partition",
         )
-        self.rebalances = by(Counter, "rebalances", "Changes of the assigned partitions, by kind.", "kind")
-        self.transactions = by(Counter, "transactions", "Transactions, by what became of them.", "outcome")
-        self.transaction_duration = one(Histogram, "transaction_duration_seconds", "Duration of a transaction.")
-        self.replacements = one(Counter, "producer_replacements", "Transactional producers that were replaced.")
-        self.abandoned = one(Counter, "records_abandoned", "Records that were dropped: their partition was taken away.")
-        self.drains = by(Counter, "drains", "Drains, by what became of them.", "outcome")
-        self._idle = by(Gauge, "worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
-        self._idle_limit = by(
-            Gauge, "worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog."
-        )
+        self.rebalances = counter("rebalances", "Changes of the assigned partitions, by kind.", "kind")
+        self.transactions = counter("transactions", "Transactions, by what became of them.", "outcome")
+        self.transaction_duration = histogram("transaction_duration_seconds", "Duration of a transaction.")[()]
+        self.replacements = counter("producer_replacements", "Transactional producers that were replaced.")[()]
+        self.abandoned = counter("records_abandoned", "Records that were dropped: their partition was taken away.")[()]
+        self.drains = counter("drains", "Drains, by what became of them.", "outcome")
+        self._idle = gauge("worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
+        self._idle_limit = gauge("worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog.")
 
-        self._calls = by(Gauge, "calls_in_flight", "Calls of a stage to its backend under way.", "stage")
-        self._calls_limit = by(
-            Gauge, "calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage"
+        self._calls = gauge("calls_in_flight", "Calls of a stage to its backend under way.", "stage")
+        self._calls_limit = gauge("calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage")
+        self._batch = histogram(
+            "batch_size", "What one call of a stage carries: texts, or documents to rerank.", "stage", buckets=SIZES
         )
-        self._batch = by(
-            Histogram,
-            "batch_size",
-            "What one call of a stage carries: texts, or documents to rerank.",
-            "stage",
-            buckets=SIZES,
+        self._queue_wait = histogram(
+            "queue_wait_seconds", "How long the request that waited longest waited for its call.", "stage"
         )
-        self._queue_wait = by(
-            Histogram, "queue_wait_seconds", "How long the request that waited longest waited for its call.", "stage"
+        self._requests = counter("backend_requests", "Requests to a backend, `ok` or by reason.", "backend", "outcome")
+        self._request_duration = histogram(
+            "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
         )
-        self._requests = by(
-            Counter, "backend_requests", "Requests to a backend, `ok` or by reason.", "backend", "outcome"
-        )
-        self._request_duration = by(
-            Histogram, "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
-        )
-        self._breaker = by(Gauge, "breaker_open", "1 while a backend is left alone, else 0.", "backend")
-
-    def _one(self, kind: type[M], name: str, documentation: str) -> M:
-        child: M = self._instruments.of(kind, name, documentation, (), SECONDS).labels(self._flow)
-        return child
+        self._breaker = gauge("breaker_open", "1 while a backend is left alone, else 0.", "backend")
 
     def _by(
         self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS

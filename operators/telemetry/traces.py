@@ -114,9 +114,9 @@ class QueryTrace:
     ) -> None:
         if not self.recording:
             return
-        links = [Link(link)] if link is not None else None
+        links, at = [Link(link)] if link is not None else None, wall_ns(started)
         span = self._tracer.start_span(
-            name, self._context, kind=kind, start_time=wall_ns(started), attributes=attributes, links=links
+            name, self._context, kind=kind, start_time=at, attributes=attributes, links=links
         )
         if error is not None:
             _fail(span, error)
@@ -171,10 +171,8 @@ class QueryTrace:
             self._send.update_name(f"send {topic}")
             self._send.set_attribute("messaging.destination.name", topic)
         elif self.recording:
-            send = {**_SEND, "messaging.destination.name": topic}
-            self._send = self._tracer.start_span(
-                f"send {topic}", self._context, kind=SpanKind.PRODUCER, attributes=send
-            )
+            own = {**_SEND, "messaging.destination.name": topic}
+            self._send = self._tracer.start_span(f"send {topic}", self._context, kind=SpanKind.PRODUCER, attributes=own)
         context = self._context if self._send is None else trace.set_span_in_context(self._send, self._context)
         carrier: dict[str, str] = {}
         if context:

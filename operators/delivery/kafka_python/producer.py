@@ -127,12 +127,7 @@ class _Sending:
         try:
             for record in records:
                 future = self._producer.send(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    partition=record.partition,
-                    headers=list(record.headers),
-                    timestamp_ms=record.timestamp_ms,
+                    record.topic, record.value, record.key, list(record.headers), record.partition, record.timestamp_ms
                 )
                 future.add_errback(partial(self._note, record, future))
                 sent.append(future)

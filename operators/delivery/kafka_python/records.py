@@ -35,18 +35,13 @@ def read_any_headers() -> None:
 
 def consumer_records(fetched: Mapping[Any, Any]) -> list[ConsumerRecord]:
     """The records that a poll returned."""
-    return [
-        ConsumerRecord(
-            TopicPartition(*partition),
-            record.offset,
-            record.key,
-            record.value,
-            None if record.headers is None else tuple((name, value or b"") for name, value in record.headers),
-            record.timestamp / 1000,
-        )
-        for partition, records in fetched.items()
-        for record in records
-    ]
+    found = []
+    for of, records in fetched.items():
+        partition = TopicPartition(*of)
+        for each in records:
+            headers = None if each.headers is None else tuple((name, value or b"") for name, value in each.headers)
+            found.append(ConsumerRecord(partition, each.offset, each.key, each.value, headers, each.timestamp / 1000))
+    return found
 
 
 class SecondReader:

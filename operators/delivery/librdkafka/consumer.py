@@ -338,14 +338,9 @@ def _record(message: Any) -> ConsumerRecord:
     if (error := message.error()) is not None:
         raise failure("poll", error)
     kind, milliseconds = message.timestamp()
-    return ConsumerRecord(
-        Partition(message.topic(), message.partition()),
-        message.offset(),
-        message.key(),
-        message.value(),
-        _headers(message),
-        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
-    )
+    sent = milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0
+    partition = Partition(message.topic(), message.partition())
+    return ConsumerRecord(partition, message.offset(), message.key(), message.value(), _headers(message), sent)
 
 
 def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
