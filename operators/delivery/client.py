@@ -158,11 +158,8 @@ class Consumer(Protocol):
         Raises RetriableDelivery, also if one was taken away meanwhile.
         """
 
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop fetching, stay in the group."""
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch again."""
+    def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
+        """Fetch these partitions, or no longer; the member stays in the group."""
 
     def stable(self) -> bool:
         """True if the member has joined and no rebalance is under way."""

@@ -181,7 +181,9 @@ class ConsumerLoop:
         self._take_over()
         self._find_place()
         wanted = self._stop_at is None and len(self._ahead) < (AHEAD // 2 if self._paused else AHEAD)
-        self._gate(wanted)
+        if self._paused is None or self._paused is wanted:
+            self.consumer.fetch(self.ledger.partitions, wanted=wanted)
+            self._paused = not wanted
         try:
             self._ahead += self.consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
         except RetriableDelivery as error:
@@ -227,12 +229,6 @@ class ConsumerLoop:
             self._misplaced = False
             # A client may keep a partition paused over this, or not.
             self._paused = None
-
-    def _gate(self, wanted: bool) -> None:
-        if self._paused is None or self._paused is wanted:
-            switch = self.consumer.resume if wanted else self.consumer.pause
-            switch(self.ledger.partitions)
-            self._paused = not wanted
 
     def _finish_if_drained(self) -> None:
         if self._stop_at is None or self._drained or self._read:

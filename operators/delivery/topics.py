@@ -62,11 +62,8 @@ def warn_of_room(settings: KafkaSettings, topic: str) -> None:
     letters = settings.topics.dead_letters
     sizes = max_message_bytes(settings, [letters, topic])
     if sizes[letters] < (wanted := room_wanted(sizes[topic])):
-        log.warning(
-            "the dead letter of a message of the largest size is kept without the message",
-            topic=letters,
-            remedy=f"set {MAX} of {letters} to {wanted} or more",
-        )
+        cure = {"topic": letters, "remedy": f"set {MAX} of {letters} to {wanted} or more"}
+        log.warning("the dead letter of a message of the largest size is kept without the message", **cure)
 
 
 def room_wanted(max_bytes: int) -> int:

@@ -7,13 +7,13 @@ query the nearest one of the text. So a passage is found there, in place of the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from operators.clients.embedders import Embedder
+from operators.clients.local.minilm import MiniLM
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
@@ -36,13 +36,6 @@ NEAR: Final = 0.3
 
 Spans = Sequence[tuple[int, int]]
 """The beginning and the end of each token in a text, in code points."""
-
-
-class TokenEmbedder(Embedder, Protocol):
-    """An embedder that says which part of a text each of its token vectors is of."""
-
-    def spans(self, text: str) -> Spans:
-        """The span of each token that has a vector, in their order."""
 
 
 def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: Spans) -> list[Hint]:
@@ -70,7 +63,7 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
 
     name: ClassVar = "locate"
 
-    embedder: TokenEmbedder
+    embedder: MiniLM
     bounds: Bounds
 
     def ask(self, query: InFlight) -> tuple[BatchKey, tuple[str, ...]] | None:

@@ -65,7 +65,6 @@ class QueryTrace:
     __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer", "recording")
 
     def __init__(self, signals: "Signals", message: Message, headers: Headers, attributes: Attributes) -> None:
-        """Continue the trace that these headers of the message name."""
         tracer, origin = signals.tracer, message.origin
         self._tracer = tracer
         self._metrics = signals.metrics

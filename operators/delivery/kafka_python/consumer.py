@@ -140,13 +140,8 @@ class KafkaPythonConsumer:
 
         return parse_fetched_data
 
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        self._switch(self._consumer.pause, partitions)
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self._switch(self._consumer.resume, partitions)
-
-    def _switch(self, switch: Callable[[Any], None], partitions: Sequence[TopicPartition]) -> None:
+    def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
+        switch = self._consumer.resume if wanted else self._consumer.pause
         for partition in partitions:
             # One that was taken away has nothing to switch.
             with suppress(KeyError):

@@ -135,8 +135,7 @@ class LibrdkafkaConsumer:
             marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT)
         if marks is None:
             raise RetriableDelivery("beginning offsets: no answer")
-        first: int = marks[0]
-        return first
+        return int(marks[0])
 
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
         marks = {each: self._consumer.get_watermark_offsets(TopicPartition(*each), cached=True) for each in partitions}
@@ -166,11 +165,9 @@ class LibrdkafkaConsumer:
                 if (stable := partition["ls_offset"]) >= 0:
                     self._stable[Partition(name, int(number))] = stable
 
-    def pause(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
-
-    def resume(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+    def fetch(self, partitions: Sequence[Partition], *, wanted: bool) -> None:
+        switch = self._consumer.resume if wanted else self._consumer.pause
+        switch([TopicPartition(*partition) for partition in partitions])
 
     def stable(self) -> bool:
         return self._membership is not None
