@@ -98,17 +98,15 @@ _PORT: Final = 9092
 
 def reach(bootstrap_servers: str) -> None:
     """Raise FatalDelivery, with the reason for each server, if none accepts a connection within 5 seconds."""
-    reasons = []
+    tried = []
     for server in bootstrap_servers.split(","):
         try:
             socket.create_connection(address(server), _CONNECT).close()
         except OSError as error:
-            reasons.append(f"{server.strip()} ({_why(error)})")
+            tried.append(f"{server.strip()} ({_why(error)})")
         else:
             return
-    raise FatalDelivery(
-        f"no Kafka broker answers at {', '.join(reasons)}: start it, or correct kafka.bootstrap_servers"
-    )
+    raise FatalDelivery(f"no Kafka broker answers at {', '.join(tried)}: start it, or correct kafka.bootstrap_servers")
 
 
 def address(server: str) -> tuple[str, int]:

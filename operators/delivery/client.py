@@ -133,10 +133,7 @@ class Consumer(Protocol):
         """Join the group. Raises RetriableDelivery while the topic isn't known."""
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
-
-        Raises RetriableDelivery.
-        """
+        """All fetched records, each partition's in order; waits `timeout` s for the first. Raises RetriableDelivery."""
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         """The commit of each partition, metadata included; None where the group has committed nothing."""
@@ -153,10 +150,7 @@ class Consumer(Protocol):
         """
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions, and no others, from these offsets.
-
-        Raises RetriableDelivery, also if one was taken away meanwhile.
-        """
+        """Read these partitions alone, from these offsets. Raises RetriableDelivery, also if one was taken away."""
 
     def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
         """Fetch these partitions, or no longer; the member stays in the group."""
@@ -181,10 +175,7 @@ class Producer(Protocol):
     """Makes records and offsets durable together. One thread calls it."""
 
     def prepare(self) -> None:
-        """Be ready for the next `deliver`.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
-        """
+        """Be ready for the next `deliver`. Raises FatalDelivery, and RetriableDelivery without an answer."""
 
     def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
@@ -261,10 +252,7 @@ class TopicReader(ABC):
         return self._offsets(self._positions, timeout, from_end=True)
 
     def committed(self) -> dict[int, int]:
-        """Committed offsets by partition: those of the settings' group, or else the first that there are.
-
-        Raises RetriableDelivery.
-        """
+        """Committed offsets of the settings' group by partition, else the first there are. Raises RetriableDelivery."""
         return self._offsets(self._positions, self._call_timeout, from_end=False) | self._committed()
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
@@ -278,10 +266,7 @@ class TopicReader(ABC):
 
     @abstractmethod
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched; waits `timeout` seconds for the first.
-
-        Raises RetriableDelivery; some records may be lost then to this reader.
-        """
+        """Fetched records; waits `timeout` s for the first. Raises RetriableDelivery: some may be lost then."""
 
     @abstractmethod
     def close(self) -> None:

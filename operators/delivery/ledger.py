@@ -116,9 +116,7 @@ class Ledger:
             return any(assignment.tracker.advances for assignment in self._assignments.values())
 
     def committable(self, answers: Sequence[OutputRecord], membership: Membership) -> Transaction:
-        """Choose the content of the next transaction: the answers of running epochs, the offsets they complete, and the
-        positions that move on without an answer.
-        """
+        """The next transaction: answers of running epochs, the offsets they complete, positions that move on alone."""
         with self._lock:
             offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []

@@ -63,10 +63,7 @@ class FencedProducer:
         self._reason = ""
 
     def prepare(self) -> None:
-        """Replace the producer if it has retired.
-
-        Raises RetriableDelivery, also if the replacement has retired already, and FatalDelivery.
-        """
+        """Replace a retired producer. Raises FatalDelivery, and RetriableDelivery, also if the new one has retired."""
         if self._producer is not None and (reason := self._producer.retirement()) is not None:
             self._reason = reason
             self._producer.close()

@@ -98,10 +98,7 @@ class Delivery:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds.
-
-        Returns at once if the thread does not run.
-        """
+        """Deliver the queued records at once and conclude, in at most `timeout` seconds, if the thread runs."""
         if not self._thread.is_alive():
             return
         with self._changed:

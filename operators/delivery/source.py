@@ -123,9 +123,7 @@ class ConsumerLoop:
         self.wakeup.set()
 
     def check(self) -> None:
-        """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
-        engine's, which would print its own stack.
-        """
+        """Raise FatalDelivery if a failure ended the source; raised in the worker, it would be the engine's panic."""
         if self._failure is not None:
             raise FatalDelivery(str(self._failure)) from self._failure
 

@@ -55,10 +55,7 @@ def require(settings: KafkaSettings, names: Sequence[str]) -> None:
 
 
 def warn_of_room(settings: KafkaSettings, topic: str) -> None:
-    """Warn if the dead-letter topic doesn't take more than `topic`, whose messages it is to hold.
-
-    Raises FatalDelivery.
-    """
+    """Warn if the dead-letter topic takes no more than `topic`, whose messages it holds. Raises FatalDelivery."""
     letters = settings.topics.dead_letters
     sizes = max_message_bytes(settings, [letters, topic])
     if sizes[letters] < (wanted := room_wanted(sizes[topic])):
@@ -114,10 +111,7 @@ _UNAUTHORIZED: Final = 29
 
 
 def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
-    """The configuration of every topic of the settings as far as the broker tells it, None where it does not exist.
-
-    Raises FatalDelivery.
-    """
+    """The configuration of each topic of the settings, None where there is no such topic. Raises FatalDelivery."""
     names = [*_plan(settings)]
     with administration(settings) as admin:
         there = set(admin.list_topics())

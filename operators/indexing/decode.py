@@ -47,6 +47,11 @@ _TIMES: Final = ("__source_ts_ms", "__ts_ms")
 _NAMES: Final = ("id", "namespace")
 _CONNECT: Final = {"schema", "payload"}
 
+_TOMBSTONE: Final = "a message without value is a deletion, and its key"
+_UNPATCHED: Final = (
+    "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
+)
+
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
@@ -111,10 +116,7 @@ class DocumentDecoder:
     def _check_patch(self, event: DocumentEvent) -> None:
         roots = {*_CONTENT, *(path.partition(".")[0] for path in (*self.read, *self.searched))}
         if found := sorted(roots & event.changed):
-            problem = (
-                "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
-            )
-            raise invalid(found[0], problem, getattr(event, found[0]))
+            raise invalid(found[0], _UNPATCHED, getattr(event, found[0]))
 
     def _read(self, message: Message) -> dict[str, Any]:
         rows = self.documents.envelope == "debezium"
@@ -151,9 +153,7 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
     """
     named = _read_key(key)
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(name, str) for name in named)):
-        raise InputError(
-            DeadLetterClass.INVALID, 'a message without value is a deletion, and its key ["namespace", "id"]', "key"
-        )
+        raise InputError(DeadLetterClass.INVALID, f'{_TOMBSTONE} ["namespace", "id"]', "key")
     namespace, id_ = named
     return {"op": "delete", "namespace": namespace, "id": id_}
 
@@ -191,8 +191,7 @@ def read_tombstone(key: bytes | None, columns: Mapping[str, str]) -> dict[str, A
     row = _read_key(key)
     event = from_debezium(row, columns) if isinstance(row, dict) else {}
     if event.get("id") is None:
-        what = f"a message without value is a deletion, and its key has the column {columns.get('id', 'id')}"
-        raise InputError(DeadLetterClass.INVALID, what, "key")
+        raise InputError(DeadLetterClass.INVALID, f"{_TOMBSTONE} has the column {columns.get('id', 'id')}", "key")
     return {"op": "delete", **{name: event[name] for name in _NAMES if event.get(name) is not None}}
 
 

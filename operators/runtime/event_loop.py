@@ -59,9 +59,7 @@ class Wakeup:
         self._event.set()
 
     def set(self, pause: float = PAUSE) -> None:
-        """Wake the waiting source, or let its next wait end at once, but `pause` seconds after its last wait at the
-        earliest.
-        """
+        """Wake the waiting source, or end its next wait at once, at least `pause` seconds after its last wait."""
         if self._loop is None:
             self._event.set()
         elif threading.get_ident() != self._thread:
@@ -136,9 +134,7 @@ class EventLoopThread:
         asyncio.run_coroutine_threadsafe(run(), self.loop)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call back on the loop's thread, at once where the calling one attends the loop. From the one that waits for
-        the wake-up event.
-        """
+        """Call back on the loop's thread, at once if the calling one, which waits for the event, attends the loop."""
         if self._attended:
             callback(*arguments)
         else:

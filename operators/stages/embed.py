@@ -27,20 +27,13 @@ from schemas.errors import BackendBadResponse, BackendError
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 
-_UNREADABLE: Final = (
-    "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
-    " words alone"
-)
-
-_UNKNOWN_SIGNS: Final = (
-    "unknown_script: the embedding model does not know some signs of the text, so they are searched for as words alone"
-)
+_UNKNOWN: Final = "unknown_script: the embedding model does not know"
+_UNREADABLE: Final = f"{_UNKNOWN} the letters of the text, so it is searched for by its words alone"
+_UNKNOWN_SIGNS: Final = f"{_UNKNOWN} some signs of the text, so they are searched for as words alone"
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
-    an embedding.
-    """
+    """True if the query has a text, no vector, and a use for an embedding: in its plan or a reranker of `tokens`."""
     asked, plan = query.asked.canonical, query.asked.plan
     if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
         return False

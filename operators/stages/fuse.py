@@ -151,10 +151,7 @@ class Fuzzy(SearchLeg):
 
 
 def is_misspelt(query: InFlight) -> bool:
-    """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant.
-
-    Keeps the matches that it finds, for ranking.
-    """
+    """True if a word that may be misspelt is in no candidate; keeps the matches that it finds, for ranking."""
     found = _answered(query)
     query.outcome.matches = _matches(query, found)
     return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0
@@ -187,9 +184,8 @@ def _tell_limits(query: InFlight) -> None:
         ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
         query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
     elif (most := depth(query)) < (wanted := wanted_depth(query)):
-        query.outcome.warnings.append(
-            f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
-        )
+        gives = f"the collection gives {most} candidates to a search (max_query_limit)"
+        query.outcome.warnings.append(f"{gives}, and the query asked for {wanted}")
 
 
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:

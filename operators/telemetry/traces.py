@@ -212,9 +212,8 @@ class Signals:
 
 
 RERANKED: Final = 10
-"""Documents that a RERANKER span names, of those that went in and of those that came out. A span holds 128 attributes
-unless it is configured otherwise: each one more drops the oldest, and each costs some microseconds.
-"""
+"""Documents that a RERANKER span names, of those that went in and that came out. A span holds 128 attributes by default:
+each one more drops the oldest, and each costs some microseconds."""
 
 
 def reranker_attributes(model: str, top: int, outcome: Outcome) -> dict[str, str | int | float]:

@@ -218,10 +218,9 @@ def _refusal(error: BaseException, connection: Any, settings: KafkaSettings) -> 
         return f"{mechanism}: not offered by the broker"
     if isinstance(error, BrokerResponseError):
         return f"{mechanism}: the broker refuses the credentials ({type(error).__name__})"
+    ends = "the broker ends the connection"
     if connection.broker_version_data is not None:
-        return f"{mechanism}: the broker ends the connection, as it does when it refuses the credentials"
+        return f"{mechanism}: {ends}, as it does when it refuses the credentials"
     if connection.parser is not None:
-        return (
-            f"the broker ends the connection: it may want another security_protocol than {settings.security_protocol}"
-        )
+        return f"{ends}: it may want another security_protocol than {settings.security_protocol}"
     return None
