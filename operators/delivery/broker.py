@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
@@ -42,8 +41,7 @@ TRANSACTION_VERSIONS: Final = frozenset({0, 2})
 _FEATURE: Final = "transaction.version"
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(NamedTuple):
     """A feature of Kafka: the requests that it needs, each with the least version, and the consequence of its absence.
 
     `needed`: the flows do not start without it.
@@ -188,8 +186,7 @@ def _warn_of_untried(admin: Any, client: str) -> None:
         return
     _, level = feature.get("finalized", (0, 0))
     if level not in TRANSACTION_VERSIONS:
-        tried_levels = sorted(TRANSACTION_VERSIONS)
-        log.warning("broker version was not tried", feature=_FEATURE, version=level, tried=tried_levels)
+        log.warning("broker version was not tried", feature=_FEATURE, version=level, tried=sorted(TRANSACTION_VERSIONS))
 
 
 _PATIENCE: Final = 5.0

@@ -115,8 +115,7 @@ def unknown_topic(topic: str) -> RetriableDelivery:
 Partitions = Iterable[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(NamedTuple):
     """Callbacks of a consumer, on any of its threads: partitions are `assigned`; are about to be `revoked`, while the
     member may still commit under its generation; or were `lost` already. The consumer waits: none may take a second.
     """

@@ -12,15 +12,14 @@ The consumer loop's thread and the sink's thread share it under one lock. Rules:
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transaction's content: the records to send, the offsets to commit, and the membership to commit under."""
 
     records: Sequence[OutputRecord]
@@ -44,8 +43,7 @@ Membership = Callable[[], GroupMetadata]
 """Gives the member's id and generation, as the broker fences by them."""
 
 
-@dataclass(slots=True)
-class _Assignment:
+class _Assignment(NamedTuple):
     epoch: int
     tracker: OffsetTracker
 

@@ -130,8 +130,7 @@ def create(settings: KafkaSettings) -> list[str]:
                 largest = max(map(max_of, _configs(admin, read).values()), default=DEFAULT_MAX)
                 wanted[roles.dead_letters] = {MAX: str(room_wanted(largest))}
             size = {"num_partitions": settings.partitions, "replication_factor": settings.replication_factor}
-            specs = {name: {**size, "configs": wanted[name]} for name in missing}
-            admin.create_topics(specs, wait_for_metadata=True)
+            admin.create_topics({name: {**size, "configs": wanted[name]} for name in missing}, wait_for_metadata=True)
     return missing
 
 

@@ -18,8 +18,7 @@ import base64
 import binascii
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 METADATA_LIMIT: Final = 4096
 """The broker's default `offset.metadata.max.bytes`."""
@@ -38,16 +37,14 @@ class RepeatedOffset(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A position and its metadata."""
 
     offset: int
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPlan:
+class CommitPlan(NamedTuple):
     """A transaction's commit for one partition: `accepted` offsets become done, `waiting` ones don't fit in yet."""
 
     commit: Commit
@@ -150,8 +147,7 @@ def decode(commit: Commit) -> list[int]:
     if not commit.metadata.startswith(_VERSION):
         return []
     try:
-        data = base64.b64decode(commit.metadata[len(_VERSION) :], validate=True)
-        numbers = list(_varints(data))
+        numbers = list(_varints(base64.b64decode(commit.metadata[len(_VERSION) :], validate=True)))
     except (binascii.Error, ValueError):
         return []
     if sum(numbers[1::2]) > _MOST_DONE:

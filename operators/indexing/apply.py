@@ -32,19 +32,10 @@ from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
+from operators.indexing import point as points
 from operators.indexing.decode import Occurrences
 from operators.indexing.deletion import Contexts, Deletion, Forgotten
 from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents, EventInFlight, Events, newest
-from operators.indexing.point import (
-    change_of,
-    deletable,
-    deletable_parts,
-    hash_patches,
-    patches_over,
-    point,
-    read_by_patches,
-    writable,
-)
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
@@ -298,8 +289,7 @@ class Writer(DocumentStage[InputError | None]):
         """Delete what a deletion of many names."""
         filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
-        conditions = [condition(on_index(each, able.indexed)) for each in filters]
-        forgotten = Forgotten.of(deletion.version, conditions)
+        forgotten = Forgotten.of(deletion.version, [condition(on_index(each, able.indexed)) for each in filters])
         try:
             if able.indexed is not None:
                 check_indexes(filters, able.indexed)
@@ -310,18 +300,17 @@ class Writer(DocumentStage[InputError | None]):
         return error
 
     async def _upsert(self, physical: str, batch: Documents) -> None:
-        collection = batch[0].collection
-        bm25 = self.catalogue.analyser(collection)
-        made = partial(point, names=self.names, bm25=bm25, context=self.context)
+        bm25 = self.catalogue.analyser(batch[0].collection)
+        made = partial(points.point, names=self.names, bm25=bm25, context=self.context)
         for document in batch:
             document.patches = {}
-        await self.qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self.timeout)
+        await self.qdrant.upsert(physical, list(map(made, batch)), points.writable(batch), timeout=self.timeout)
         # Most points have no patch. Those that have one were left alone, and are written one by one.
         due = await self._unwritten(physical, batch)
         while due:
             for document, payload in due:
-                document.patches = patches_over(payload, document.version)
-                condition = writable([document], payload.get(PATCHED))
+                document.patches = points.patches_over(payload, document.version)
+                condition = points.writable([document], payload.get(PATCHED))
                 await self.qdrant.upsert(physical, [made(document)], condition, timeout=self.timeout)
             due = await self._unwritten(physical, [document for document, _ in due])
 
@@ -335,13 +324,14 @@ class Writer(DocumentStage[InputError | None]):
             payload = found.get(document.point_id, {})
             if payload.get(VERSION, -math.inf) > document.version:
                 continue
-            if payload.get(VERSION) != document.version or payload.get(PATCHED) != hash_patches(document.patches):
+            written = document.version, points.hash_patches(document.patches)
+            if (payload.get(VERSION), payload.get(PATCHED)) != written:
                 due.append((document, payload))
         return due
 
     async def _delete(self, physical: str, batch: Documents) -> None:
-        for part in deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
-            await self.qdrant.delete(physical, deletable(part), timeout=self.timeout)
+        for part in points.deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
+            await self.qdrant.delete(physical, points.deletable(part), timeout=self.timeout)
 
     async def _patch(self, physical: str, batch: Documents) -> None:
         """Apply patches, and read again until the index has them all."""
@@ -350,14 +340,14 @@ class Writer(DocumentStage[InputError | None]):
             due.setdefault(document.point_id, []).append(document)
         again = False
         while due:
-            names = read_by_patches(self.context)
+            names = points.read_by_patches(self.context)
             found = await self.qdrant.retrieve(physical, list(due), names, timeout=self.timeout)
             changes = {}
             for id_, there in due.items():
                 if id_ not in found:
                     for document in there:
                         document.missing = True
-                elif (change := change_of(found[id_], there, self.context, again=again)) is not None:
+                elif (change := points.change_of(found[id_], there, self.context, again=again)) is not None:
                     changes[id_] = change
             if changes:
                 await self.qdrant.change(physical, list(changes.values()), timeout=self.timeout)

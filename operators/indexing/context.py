@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,7 @@ _PAGE: Final = 256
 DenseVector = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ContextDocument:
+class ContextDocument(NamedTuple):
     """A document as its neighbours see it; `version` is None where the index has none of it."""
 
     id: str
@@ -100,8 +99,7 @@ def join_contents(window: Window) -> str:
     return "\n".join(member.content for member in window if member.content)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The content of a context: its window, and the dense vectors of the documents in it that have one.
 
     `left`: which of the documents that it is written for are in it no more.

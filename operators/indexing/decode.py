@@ -25,32 +25,20 @@ from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse_message
-from schemas.document import (
-    COLUMNS,
-    DELETE_WHERE,
-    LANG,
-    MAX_DOCUMENT_PARTS,
-    NAMESPACE,
-    TEXT,
-    VECTOR,
-    DeletionEvent,
-    DocumentEvent,
-    point_id,
-)
+from schemas import document as keys
+from schemas.document import DeletionEvent, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
 
-_CONTENT: Final = ("title", TEXT, VECTOR, LANG)
+_CONTENT: Final = ("title", keys.TEXT, keys.VECTOR, keys.LANG)
 
 _TIMES: Final = ("__source_ts_ms", "__ts_ms")
 _NAMES: Final = ("id", "namespace")
 _CONNECT: Final = {"schema", "payload"}
 
 _TOMBSTONE: Final = "a message without value is a deletion, and its key"
-_UNPATCHED: Final = (
-    "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
-)
+_PATCH: Final = "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -85,8 +73,8 @@ class DocumentDecoder:
     default_namespace: str
     dimension: int
     documents: DocumentSettings = field(default_factory=DocumentSettings)
-    read: tuple[str, ...] = COLUMNS
-    searched: tuple[str, ...] = COLUMNS
+    read: tuple[str, ...] = keys.COLUMNS
+    searched: tuple[str, ...] = keys.COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
@@ -96,8 +84,7 @@ class DocumentDecoder:
 
     def to_in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
         """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
-        many = given.get("op") == DELETE_WHERE
-        event = read_deletion(given) if many else validate(DocumentEvent, given)
+        event = read_deletion(given) if given.get("op") == keys.DELETE_WHERE else validate(DocumentEvent, given)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
@@ -116,14 +103,14 @@ class DocumentDecoder:
     def _check_patch(self, event: DocumentEvent) -> None:
         roots = {*_CONTENT, *(path.partition(".")[0] for path in (*self.read, *self.searched))}
         if found := sorted(roots & event.changed):
-            raise invalid(found[0], _UNPATCHED, getattr(event, found[0]))
+            raise invalid(found[0], _PATCH, getattr(event, found[0]))
 
     def _read(self, message: Message) -> dict[str, Any]:
         rows = self.documents.envelope == "debezium"
         columns = self.documents.columns
         if message.value is None:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
-        parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
+        parsed = parse_message(message, self.max_bytes, keys.MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
         return from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)
@@ -136,8 +123,9 @@ def read_deletion(given: dict[str, Any]) -> DeletionEvent:
     """
     event = validate(DeletionEvent, given)
     for place, each in on_fields(event.filters, "filters"):
-        if each.field == NAMESPACE:
-            raise invalid(f"{place}.field", "the event's own `namespace` says this; leave the filter out", NAMESPACE)
+        if each.field == keys.NAMESPACE:
+            cure = "the event's own `namespace` says this; leave the filter out"
+            raise invalid(f"{place}.field", cure, keys.NAMESPACE)
     return event
 
 
@@ -172,9 +160,7 @@ def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, 
         if not isinstance(row, dict):
             raise InputError(DeadLetterClass.INVALID, "payload: an object is expected", "payload")
     event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
-    for name in _NAMES:
-        if type(event.get(name)) is int:
-            event[name] = str(event[name])
+    event |= {name: str(event[name]) for name in _NAMES if type(event.get(name)) is int}
     if row.get("__deleted") in (True, "true") or row.get("__op") == "d":
         # The other columns are those of the row before, or empty.
         kept = {name: event[name] for name in (*_NAMES, "destination", "collection", "updated_at") if event.get(name)}

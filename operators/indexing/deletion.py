@@ -216,13 +216,11 @@ class Deletion:
             ids = [record.id for record in found.records]
             if self.contexts is not None:
                 # First they lose their place, then the neighbours are written: a crash leaves them to be found again.
-                gone = {GROUP: None, ORDER: None}
-                changes = [Change(id_, {}, gone, [condition]) for id_ in ids]
+                changes = [Change(id_, {}, {GROUP: None, ORDER: None}, [condition]) for id_ in ids]
                 await self.qdrant.change(physical, changes, timeout=self.timeout)
                 await self.contexts.update(physical, collection, ids)
             # A later version of one may have come meanwhile.
-            where = {"must": [{"has_id": ids}, condition]}
-            await self.qdrant.delete(physical, where, timeout=self.timeout)
+            await self.qdrant.delete(physical, {"must": [{"has_id": ids}, condition]}, timeout=self.timeout)
             deleted += len(ids)
 
     async def _enforce(self, physical: str, tombstones: Mapping[str, Tombstone], documents: Documents) -> None:

@@ -27,7 +27,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic
+from typing import Any, ClassVar, Final, Generic, NamedTuple
 
 import structlog
 
@@ -52,8 +52,7 @@ _EXPIRED: Final = "not asked: no answer could come before the deadline"
 _SHORT: Final = "asked in part: not all could be answered before the deadline"
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """Callbacks for measuring the load on a stage's backend, on the event loop's thread.
 
     When a call starts, they take its units, and the seconds that the oldest of these queued; `under_way` the number of
@@ -65,8 +64,7 @@ class Load:
     under_way: Callable[[float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
 
     `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0

@@ -52,8 +52,7 @@ _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 @operator
 def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     """Join the branches of the legs, and fuse each query once all have given it."""
-    merged = op.merge("branches", passing, *legs)
-    return op.stateful_batch("missing", merged, lambda _: Fusion(len(legs)))
+    return op.stateful_batch("missing", op.merge("branches", passing, *legs), lambda _: Fusion(len(legs)))
 
 
 class Fusion(StatefulBatchLogic[Batch, Batch, None]):

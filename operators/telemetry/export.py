@@ -27,30 +27,10 @@ from typing import Any, Final, TypeVar
 import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import Exemplar
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    ConsoleMetricExporter,
-    Gauge,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    MetricExporter,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-    Sum,
-)
+from opentelemetry.sdk.metrics import export as metrics_sdk
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
-    ConsoleSpanExporter,
-    SimpleSpanProcessor,
-    SpanExporter,
-    SpanExportResult,
-)
+from opentelemetry.sdk.trace import export as spans_sdk
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
@@ -73,7 +53,7 @@ class _Reporter:
     _reason = ""
     _exporting = False
 
-    def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
+    def succeeds(self, export: Callable[[], spans_sdk.SpanExportResult | metrics_sdk.MetricExportResult]) -> bool:
         """Export a batch; False if that failed, for any reason."""
         self._reason = "unknown"
         self._exporting = True
@@ -117,32 +97,32 @@ class _Reporter:
         return Session()
 
 
-_EXPORTED: Final = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
+_EXPORTED: Final = (spans_sdk.SpanExportResult.SUCCESS, metrics_sdk.MetricExportResult.SUCCESS)
 
 
 @dataclass(frozen=True)
-class _Spans(SpanExporter):
+class _Spans(spans_sdk.SpanExporter):
     """An exporter of spans whose failures are reported."""
 
-    exporter: SpanExporter
+    exporter: spans_sdk.SpanExporter
     reporter: _Reporter
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+    def export(self, spans: Sequence[ReadableSpan]) -> spans_sdk.SpanExportResult:
         succeeds = self.reporter.succeeds(partial(self.exporter.export, spans))
-        return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
+        return spans_sdk.SpanExportResult.SUCCESS if succeeds else spans_sdk.SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
         self.reporter.close()
         self.exporter.shutdown()
 
 
-class _Batches(BatchSpanProcessor):
+class _Batches(spans_sdk.BatchSpanProcessor):
     """Batches of spans, the last of which have `patience` seconds to be sent.
 
     The SDK's own time-outs at the end are fixed or have no effect: a collector that hangs would keep the process.
     """
 
-    def __init__(self, exporter: SpanExporter, patience: float) -> None:
+    def __init__(self, exporter: spans_sdk.SpanExporter, patience: float) -> None:
         super().__init__(exporter)
         self._patience = patience
 
@@ -150,7 +130,7 @@ class _Batches(BatchSpanProcessor):
         self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
 
 
-_Reported = tuple[MetricExporter, _Reporter]
+_Reported = tuple[metrics_sdk.MetricExporter, _Reporter]
 """An exporter of metrics, and the reporter of its failures."""
 
 
@@ -171,11 +151,11 @@ def _otlp_metrics() -> _Reported:
 
 _SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
-    "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
+    "console": lambda _: spans_sdk.SimpleSpanProcessor(spans_sdk.ConsoleSpanExporter()),
 }
 _METRICS: Final[Mapping[str, Callable[[], _Reported]]] = {
     "otlp": _otlp_metrics,
-    "console": lambda: (ConsoleMetricExporter(), _Reporter("metrics", "console")),
+    "console": lambda: (metrics_sdk.ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
 _PROTOCOL: Final = "http/protobuf"
@@ -237,16 +217,18 @@ def _resource() -> Resource:
     return Resource.create({SERVICE_NAME: "rankstream"}).merge(OTELResourceDetector().detect())
 
 
-_CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+_CUMULATIVE: Final = metrics_sdk.AggregationTemporality.CUMULATIVE
 _UNITS: Final = {"seconds": "s", "bytes": "By"}
 _BOUND: Final = "le"
 
 
-def metrics_data(families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
+def metrics_data(
+    families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int
+) -> metrics_sdk.MetricsData:
     """The families as one resource's metrics; times in Unix nanoseconds."""
     metrics = [_metric(family, started_ns, now_ns) for family in families]
-    scope = ScopeMetrics(InstrumentationScope("rankstream"), metrics, "")
-    return MetricsData([ResourceMetrics(resource, [scope], "")])
+    scope = metrics_sdk.ScopeMetrics(InstrumentationScope("rankstream"), metrics, "")
+    return metrics_sdk.MetricsData([metrics_sdk.ResourceMetrics(resource, [scope], "")])
 
 
 @dataclass(eq=False)
@@ -281,20 +263,20 @@ class MetricExport:
                 reporter.succeeds(partial(exporter.export, data))
 
 
-def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
+def _metric(family: Family, started_ns: int, now_ns: int) -> metrics_sdk.Metric:
     unit = _UNITS.get(family.name.rpartition("_")[2], "1")
     if family.type == "histogram":
-        histogram = Histogram([*_histograms(family.samples, started_ns, now_ns)], _CUMULATIVE)
-        return Metric(family.name, family.documentation, unit, histogram)
+        histogram = metrics_sdk.Histogram([*_histograms(family.samples, started_ns, now_ns)], _CUMULATIVE)
+        return metrics_sdk.Metric(family.name, family.documentation, unit, histogram)
     counts = family.type == "counter"
     name = f"{family.name}_total" if counts else family.name
     samples = [sample for sample in family.samples if sample.name == name]
-    points = [NumberDataPoint(sample.labels, started_ns, now_ns, sample.value) for sample in samples]
-    data = Sum(points, _CUMULATIVE, is_monotonic=True) if counts else Gauge(points)
-    return Metric(name, family.documentation, unit, data)
+    points = [metrics_sdk.NumberDataPoint(sample.labels, started_ns, now_ns, sample.value) for sample in samples]
+    data = metrics_sdk.Sum(points, _CUMULATIVE, is_monotonic=True) if counts else metrics_sdk.Gauge(points)
+    return metrics_sdk.Metric(name, family.documentation, unit, data)
 
 
-def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
+def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iterator[metrics_sdk.HistogramDataPoint]:
     def labels(sample: Sample) -> dict[str, str]:
         return {name: value for name, value in sample.labels.items() if name != _BOUND}
 
@@ -303,7 +285,7 @@ def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iter
         buckets = [sample for sample in own if sample.name.endswith("_bucket")]
         # Prometheus's buckets hold those below them, too; the last one's bound is infinite.
         counts = [0, *(int(bucket.value) for bucket in buckets)]
-        yield HistogramDataPoint(
+        yield metrics_sdk.HistogramDataPoint(
             attributes=attributes,
             start_time_unix_nano=started_ns,
             time_unix_nano=now_ns,

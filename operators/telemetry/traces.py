@@ -93,8 +93,7 @@ class QueryTrace:
                 "span_id": trace.format_span_id(own.span_id),
             }
             poll, at = {**_POLL, **place}, int(message.received * 1e9)
-            span = tracer.start_span(f"receive {topic}", parent, kind=SpanKind.CLIENT, start_time=at, attributes=poll)
-            span.end()
+            tracer.start_span(f"receive {topic}", parent, kind=SpanKind.CLIENT, start_time=at, attributes=poll).end()
 
     @property
     def trace_id(self) -> str | None:
@@ -212,8 +211,8 @@ class Signals:
 
 
 RERANKED: Final = 10
-"""Documents that a RERANKER span names, of those that went in and that came out. A span holds 128 attributes by default:
-each one more drops the oldest, and each costs some microseconds."""
+"""Documents that a RERANKER span names, of those that went in and that came out. A span holds 128 attributes by
+default: each one more drops the oldest, and each costs some microseconds."""
 
 
 def reranker_attributes(model: str, top: int, outcome: Outcome) -> dict[str, str | int | float]:

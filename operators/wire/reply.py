@@ -44,12 +44,8 @@ _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-e
 
 _PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX, "apicurio.value.")
 
-_CORRELATION: Final = frozenset(
-    {
-        *("kafka_correlationid", "reply_correlation_id", "correlation-id", "correlation_id", "correlationid"),
-        *("x-correlation-id", "x-request-id"),
-    }
-)
+_IDS: Final = ("kafka_correlationid", "reply_correlation_id", "correlation-id", "correlation_id", "correlationid")
+_CORRELATION: Final = frozenset((*_IDS, "x-correlation-id", "x-request-id"))
 
 
 class ReplyTo(NamedTuple):

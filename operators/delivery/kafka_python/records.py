@@ -69,12 +69,8 @@ class SecondReader:
         if self._consumer is None:
             read_any_headers()
             # The options of the settings are those of the other client.
-            self._consumer = kafka.KafkaConsumer(
-                isolation_level="read_committed",
-                allow_auto_create_topics=False,
-                metrics_enabled=False,
-                **connection(self._settings),
-            )
+            own = {"isolation_level": "read_committed", "allow_auto_create_topics": False, "metrics_enabled": False}
+            self._consumer = kafka.KafkaConsumer(**own, **connection(self._settings))
         starts: dict[TopicPartition, int] = {}
         for partition, offset in wanted:
             starts[partition] = min(offset, starts.get(partition, offset))

@@ -18,16 +18,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from operator import methodcaller
 from typing import Any, Final
 
+import confluent_kafka
 import orjson
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
@@ -246,10 +239,8 @@ class LibrdkafkaReader(TopicReader):
                 self._unassigned = {}
             messages = _fetch(self._reading, timeout)
             positions = self._reading.position(self._all())
-        for position in positions:
-            # There is none before the first record.
-            if position.offset >= 0:
-                self._positions[position.partition] = position.offset
+        # There is none before the first record.
+        self._positions |= {each.partition: each.offset for each in positions if each.offset >= 0}
         return [_record(message) for message in messages if _sound(message)]
 
     def seek(self, partition: int, offset: int) -> None:
@@ -273,7 +264,8 @@ class LibrdkafkaReader(TopicReader):
     def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
         what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
         # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
-        asked = [TopicPartition(self._topic, each, OFFSET_END if from_end else OFFSET_BEGINNING) for each in partitions]
+        edge = confluent_kafka.OFFSET_END if from_end else confluent_kafka.OFFSET_BEGINNING
+        asked = [TopicPartition(self._topic, each, edge) for each in partitions]
         while True:
             try:
                 found = self._metadata.offsets_for_times(asked, timeout)
@@ -335,7 +327,7 @@ def _record(message: Any) -> ConsumerRecord:
     if (error := message.error()) is not None:
         raise failure("poll", error)
     kind, milliseconds = message.timestamp()
-    sent = milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0
+    sent = milliseconds / 1000 if kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE else -1.0
     partition = Partition(message.topic(), message.partition())
     return ConsumerRecord(partition, message.offset(), message.key(), message.value(), _headers(message), sent)
 

@@ -286,8 +286,7 @@ def _demands(waiting: Sequence[PendingRequest[Request, Outcome]], now: float, ra
     # A request whose time is over is expired, and gone, before calls are made.
     left = np.maximum(PLANNED * (deadlines - now), sys.float_info.epsilon)
     # What could not be served even alone is no demand: others' time must not depend on it.
-    units = np.minimum([request.units - request.taken for request in waiting], rate * left)
-    return Demands(units, left)
+    return Demands(np.minimum([request.units - request.taken for request in waiting], rate * left), left)
 
 
 def fits(demands: Demands, rate: float) -> bool:
