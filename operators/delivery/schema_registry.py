@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from typing_extensions import override
@@ -50,8 +50,7 @@ _UNKNOWN: Final = frozenset({40401, 40402, 40403})
 """Codes of the registry for a subject, a version and a schema that are not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
+class WriterSchema(NamedTuple):
     """A schema as it is needed: of Avro, of JSON (None), or not to be used for a `problem`."""
 
     id: int

@@ -70,13 +70,9 @@ class Answers:
     clock_bucket: float
     clock: Callable[[], float] = time.monotonic
     _leaders: dict[bytes, InFlight] = field(default_factory=dict, init=False)
-    _leading: dict[Origin, InFlight] = field(default_factory=dict, init=False)
+    leading: dict[Origin, InFlight] = field(default_factory=dict, init=False)
+    """Queries under way that others may wait for."""
     _generation: int = field(default=0, init=False)
-
-    @property
-    def leading(self) -> int:
-        """Queries under way that others may wait for."""
-        return len(self._leading)
 
     def look_up(self, query: InFlight, watermark: Watermark | None, generation: int = 0) -> InFlight:
         """Answer the query by a kept answer, let it follow one under way, or let it lead.
@@ -111,7 +107,7 @@ class Answers:
             query.trace.looked_up(COALESCED, 1, 0)
         else:
             self._leaders[cache.key] = query
-            self._leading[query.message.origin] = query
+            self.leading[query.message.origin] = query
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
@@ -146,7 +142,7 @@ class Answers:
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """End the lead of the query that was read there, and return its waiters."""
-        query = self._leading.pop(origin, None)
+        query = self.leading.pop(origin, None)
         if query is None:
             return []
         assert query.cache.key is not None

@@ -65,9 +65,6 @@ class BackendStage(QueryStage[Request, Outcome]):
     def on_answer(self, query: InFlight, answer: Outcome) -> None:
         """Take over the backend's answer. On the worker's thread."""
 
-    def on_loss(self, query: InFlight) -> None:
-        """The backend was asked for this query, and gave no answer; the loss itself is noted already."""
-
     @abstractmethod
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """The name and the attributes of the query's span."""
@@ -77,7 +74,6 @@ class BackendStage(QueryStage[Request, Outcome]):
         if isinstance(outcome, BackendError):
             error = outcome.reason
             query.lose(self.name, error)
-            self.on_loss(query)
         else:
             self.on_answer(query, outcome)
         query.passed(self.step, len(query.outcome.candidates) if self.counts else None)

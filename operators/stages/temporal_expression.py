@@ -65,8 +65,10 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         return by_rules(item)
 
     @override
-    def on_loss(self, query: InFlight) -> None:
-        by_rules(query)
+    def on_result(self, query: InFlight, outcome: TemporalExpression | BackendError | None) -> InFlight:
+        if isinstance(outcome, BackendError):
+            by_rules(query)
+        return super().on_result(query, outcome)
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:

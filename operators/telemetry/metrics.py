@@ -11,9 +11,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import prometheus_client
@@ -216,8 +215,7 @@ class FlowMetrics:
         return BackendMetrics(name, self._requests, self._request_duration[(name,)], self._breaker[(name,)])
 
 
-@dataclass(frozen=True, slots=True)
-class BackendMetrics:
+class BackendMetrics(NamedTuple):
     """The requests to one backend."""
 
     name: str

@@ -19,9 +19,8 @@ isn't recorded gets no spans, and is counted all the same. No attribute holds a 
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -197,8 +196,7 @@ def _fail(span: Span, error: str) -> None:
     span.set_status(Status(StatusCode.ERROR, error))
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
+class Signals(NamedTuple):
     """A flow's tracer and metrics; `group` is its consumer group."""
 
     tracer: Tracer

@@ -86,7 +86,7 @@ def looked_up(
     lookup = Lookup(kept, cast("WatermarkReader", watermarks), timeout)
     with looping() as calls:
         left = items(batches, lambda up: async_stage("lookup", up, lookup, calls))
-    assert kept.leading == 0
+    assert not kept.leading
     return [each for each in left if not each.answered], [each for each in left if each.answered]
 
 

@@ -72,7 +72,7 @@ def test_nobody_waits_for_one_that_has_little_time() -> None:
     assert kept.finish(hasty.message.origin) == [waiting]
     assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).cache.leads
     assert len(kept.finish(patient.message.origin)) == 2
-    assert kept.leading == 0
+    assert not kept.leading
 
 
 def test_nobody_waits_for_one_that_has_much_more_time() -> None:
@@ -147,7 +147,7 @@ def test_without_a_watermark_nothing_is_shared() -> None:
     for watermark in (None, ()):
         kept = answers()
         assert all(kept.look_up(asked(offset), watermark).cache.leads for offset in range(2))
-        assert kept.leading == 0
+        assert not kept.leading
 
 
 def test_a_new_era_forgets_everything() -> None:

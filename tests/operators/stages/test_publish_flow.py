@@ -109,7 +109,7 @@ def test_who_follows_is_answered_alike() -> None:
         for own in ("query_id", "result_id", "metadata"):
             del each[own]
     assert answers[0] == answers[1] == answers[2]
-    assert to.answers.leading == 0
+    assert not to.answers.leading
 
 
 def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
         (origin(1), "dead-letters"),
     ]
     assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
-    assert to.answers.leading == 0
+    assert not to.answers.leading
 
 
 def test_a_kept_answer_is_the_next_querys() -> None:
