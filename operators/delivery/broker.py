@@ -42,10 +42,7 @@ _FEATURE: Final = "transaction.version"
 
 
 class Feature(NamedTuple):
-    """A feature of Kafka: the requests that it needs, each with the least version, and the consequence of its absence.
-
-    `needed`: the flows do not start without it.
-    """
+    """A feature of Kafka: its requests with their least versions, and what follows without it; `needed` to start."""
 
     name: str
     requests: Mapping[int, int]
@@ -127,10 +124,7 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def administration(settings: KafkaSettings) -> Iterator[Any]:
-    """The administration of the settings' broker, by kafka-python.
-
-    Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
-    """
+    """The broker's administration, by kafka-python. Raises FatalDelivery if it is away, refuses or doesn't answer."""
     reach(settings.bootstrap_servers)
     try:
         admin = KafkaAdminClient(**connection(settings))
@@ -159,10 +153,7 @@ def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Fe
 
 
 def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -> None:
-    """Log each feature that the broker lacks and the flows can do without, and each version that was not tried.
-
-    Raises FatalDelivery if the broker lacks what a flow needs, or doesn't answer.
-    """
+    """Log features that the broker lacks, and untried versions. Raises FatalDelivery if it lacks what a flow needs."""
     with administration(settings) as admin:
         for each in _lacking(admin, settings, mode):
             if each.needed:
@@ -202,10 +193,7 @@ _ABSENT: Final = "Dead"
 
 
 class ConsumerGroup(NamedTuple):
-    """A consumer group; one that no member has joined yet is like one that all members have left.
-
-    `readable`: the client may join it and commit, as far as the broker says.
-    """
+    """A consumer group, joined yet or not; `readable`: the client may join and commit, as far as the broker says."""
 
     members: int
     readable: bool

@@ -58,10 +58,7 @@ READ_HEADERS: Final = MAX_HEADERS + 32
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """One record as a consumer read it; `timestamp` in seconds.
-
-    It has no `headers` if they can't be read: there are more than READ_HEADERS, or a name isn't UTF-8.
-    """
+    """A record as it was read; `timestamp` in seconds; no `headers`: more than READ_HEADERS, or a name not in UTF-8."""
 
     partition: TopicPartition
     offset: int
@@ -96,10 +93,7 @@ class RecordRefused(Exception):
 
 
 def find_refusal(failures: Iterable[tuple[ProducerRecord, int | None]]) -> RecordRefused | None:
-    """The refusal among records and the codes by which each failed; None if none was refused for itself.
-
-    Of several refusals the first: the records of the others are refused again.
-    """
+    """The refusal among records, by the codes that they failed with; of several the first: others are refused again."""
     refusals = [(record, found) for record, code in failures if (found := refusal_code(code)) is not None]
     if not refusals:
         return None
@@ -161,10 +155,7 @@ class Consumer(Protocol):
         """The membership under which offsets are committed; from any thread."""
 
     def commit(self, commits: Commits, group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction, under that membership; from any thread.
-
-        Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
-        """
+        """Commit offsets alone, from any thread. Raises FatalDelivery, and RetriableDelivery without membership."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -312,10 +303,7 @@ class KafkaClient(ABC):
         return self._reader(topic, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> TopicReader:
-        """A reader of committed records from a topic's beginning, or from its present end.
-
-        Raises RetriableDelivery while the topic isn't known or the broker doesn't answer.
-        """
+        """A reader of committed records from a topic's beginning or end. Raises RetriableDelivery, also if unknown."""
         return self._reader(topic, "read_committed", self._settings.request_timeout, from_end=from_end)
 
     @abstractmethod

@@ -22,10 +22,7 @@ _HEADER: Final = 10
 
 
 class RecordForm(Enum):
-    """The form of an output record: `operators.delivery.way_out` decides it.
-
-    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
-    """
+    """The form of an output record: `way_out` decides it. A refusal is the result `invalid`, next to a dead letter."""
 
     RESULT = auto()
     REFUSAL = auto()

@@ -118,10 +118,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
-
-    The time of a letter is that of its original message.
-    """
+    """Selects the letters that match every field given; the originals' times in Unix seconds, `until` excluded."""
 
     classes: frozenset[DeadLetterClass] = frozenset()
     stage: str | None = None

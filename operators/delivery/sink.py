@@ -58,10 +58,7 @@ _RETRY: Final = 0.1
 
 @dataclass(eq=False)
 class Delivery:
-    """The sink's thread. `start` and `close` are called by the process.
-
-    `interval`: seconds from the begin of a transaction to the next one's; `failed` hears why the thread has ended.
-    """
+    """The sink's thread: transactions begin `interval` seconds apart; `failed` hears why the thread has ended."""
 
     producer: Producer
     consumer: Consumer

@@ -135,10 +135,7 @@ class ConsumerLoop:
         self.consumer.close()
 
     def take(self) -> list[Message]:
-        """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
-
-        Raises StopIteration at the end, and after a failure, which `check` raises.
-        """
+        """Messages read since the last call, or the first of many. Raises StopIteration at the end or a failure."""
         self.moved_at = time.monotonic()
         if self._failure is not None or self._drained:
             raise StopIteration
@@ -312,10 +309,7 @@ class ConsumerLoop:
 
 @dataclass(eq=False)
 class Lag:
-    """Reports the unread records to the metrics, and those that can't be read yet because a transaction is open.
-
-    Source: the partitions' ends that the client last heard of. For the consumer's thread.
-    """
+    """Reports unread records, and those behind open transactions, by the ends that the client heard; on its thread."""
 
     consumer: Consumer
     ledger: Ledger
@@ -347,10 +341,7 @@ KeyedMessages = tuple[str, list[Message]]
 
 @dataclass(frozen=True)
 class MessageSource(DynamicSource[KeyedMessages], StatelessSourcePartition[KeyedMessages]):
-    """A source of batches by their key: at each wake-up the messages read, perhaps none.
-
-    A process has one worker, so that the source is its only partition, too.
-    """
+    """A source of keyed batches: at each wake-up the messages read, perhaps none. It is its own only partition."""
 
     loop: ConsumerLoop
 

@@ -217,10 +217,7 @@ class WayOut:
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
-    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why.
-
-    Of an old message the timestamp is in a header.
-    """
+    """The record for a rejected message: the message itself, and headers that say why and, for an old one, when."""
     message, origin = rejected.message, rejected.message.origin
     # A float of seconds rounds the latest possible times up.
     stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None

@@ -320,10 +320,7 @@ class Expiry:
     clock: Callable[[], float] = time.time
 
     async def delete_periodically(self) -> None:
-        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
-
-        A defect is raised after all collections have had their turn.
-        """
+        """Delete again and again, until cancelled; a failure is logged, a defect raised behind all collections."""
         while True:
             defect: Exception | None = None
             for collection in self.collections:

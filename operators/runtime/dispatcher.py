@@ -166,10 +166,7 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it.
-
-    `waited`: the seconds before the latest of them began.
-    """
+    """The item of a request, its calls by their first unit of it, and the seconds `waited` before the latest began."""
 
     item: Any
     batch_key: BatchKey

@@ -116,10 +116,7 @@ class EventLoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _RETRY) -> None:
-        """Run `work`, which does not end by itself, until the loop closes. From another thread.
-
-        If it fails, the log says so, and it begins again after `pause` seconds.
-        """
+        """Run endless `work` until the loop closes, from another thread; after a logged failure again in `pause` s."""
 
         async def run() -> None:
             while True:

@@ -97,10 +97,7 @@ Value = TypeVar("Value")
 
 
 class PointStage(BackendStage[list[str], Mapping[str, Value]]):
-    """A stage that reads points of a collection by their ids, those of many queries in one request.
-
-    An outcome has each point's content, by its id; the batch key is the stage's name and the target.
-    """
+    """Reads points of a collection by id, those of many queries in one request, whose key is name and target."""
 
     @abstractmethod
     async def read(self, target: Any, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:

@@ -81,10 +81,7 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     async def call(self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Vector | BackendError]:
-        """One call for the texts, in which no text is asked for twice; usable vectors are cached.
-
-        If the call is refused, say for a text longer than the model's context, its texts are bisected.
-        """
+        """One call for the texts, each once; vectors are cached; a refused call, say for a long text, is bisected."""
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
 

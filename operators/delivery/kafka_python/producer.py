@@ -22,10 +22,7 @@ _ANSWERS: Final = 256
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered.
-
-    It keeps the latest answers: an error of the client may hide the broker's code for it.
-    """
+    """Notes the first unanswered request, keeps answers for hidden codes, and lets its thread sleep meanwhile."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
