@@ -312,11 +312,7 @@ class KafkaClient(ABC):
 
     @abstractmethod
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
-        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
-
-        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it
-        has no transactions for us.
-        """
+        """An initialised producer, which fences its predecessor of that id. Raises RetriableDelivery, FatalDelivery."""
 
     @abstractmethod
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:

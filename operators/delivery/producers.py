@@ -48,11 +48,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(eq=False)
 class FencedProducer:
-    """Delivers by one transactional producer after another, each fencing the one before. One thread calls it.
-
-    The first one, too, is made by `make`, which raises RetriableDelivery and FatalDelivery. `replaced` is called after
-    each replacement.
-    """
+    """Delivers by one producer that `make` gives after another, each fencing the one before. One thread calls it."""
 
     make: Callable[[], TransactionalProducer]
     client: str

@@ -56,11 +56,8 @@ Target = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """Makes the output records of one flow.
-
-    `replies` choose the place of a result; others go to `results`. `max_bytes` is the largest record of each topic
-    whose limit is known. `source` is that of results that are CloudEvents. Without `tells`, refused messages have dead
-    letters alone.
+    """Makes the output records of one flow: `replies` choose places, or `results`; `max_bytes` are the known limits of
+    topics; `source` is that of CloudEvents; without `tells`, refused messages have dead letters alone.
     """
 
     results: str

@@ -330,8 +330,8 @@ class Writer(DocumentStage[InputError | None]):
         return due
 
     async def _delete(self, physical: str, batch: Documents) -> None:
-        for part in points.deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
-            await self.qdrant.delete(physical, points.deletable(part), timeout=self.timeout)
+        for part in points.deletable(batch, self.qdrant.limits_of(physical).conditions):
+            await self.qdrant.delete(physical, part, timeout=self.timeout)
 
     async def _patch(self, physical: str, batch: Documents) -> None:
         """Apply patches, and read again until the index has them all."""

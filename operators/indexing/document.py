@@ -26,10 +26,8 @@ Patches = Mapping[str, tuple[int, Any]]
 
 @dataclass(slots=True, eq=False)
 class EventInFlight:
-    """One event of the documents topic on its way.
-
-    `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once the event is
-    applied, and empty before.
+    """One event of the documents topic on its way; `collection` is the configured name of a Qdrant collection,
+    `physical` its own name once the event is applied, and empty before.
     """
 
     message: Message

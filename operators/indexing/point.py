@@ -248,13 +248,9 @@ def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> d
     return {"must": [not_newer(documents), has_value(keys.PATCHED, patched)]}
 
 
-def deletable(documents: Documents) -> dict[str, Any]:
-    """The filter that matches exactly the points to delete."""
-    return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
-
-
-def deletable_parts(documents: Documents, most: int | None) -> list[Documents]:
-    """The documents in parts whose filter `deletable` has at most that many conditions; None is no bound."""
+def deletable(documents: Documents, most: int | None = None) -> list[dict[str, Any]]:
+    """The filters that match exactly the points to delete, of at most that many conditions each; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
-    return [documents[start : start + size] for start in range(0, len(documents), size)]
+    parts = [documents[start : start + size] for start in range(0, len(documents), size)]
+    return [{"must": [{"has_id": [each.point_id for each in part]}, not_newer(part)]} for part in parts]

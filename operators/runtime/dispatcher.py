@@ -53,11 +53,7 @@ _SHORT: Final = "asked in part: not all could be answered before the deadline"
 
 
 class Load(NamedTuple):
-    """Callbacks for measuring the load on a stage's backend, on the event loop's thread.
-
-    When a call starts, they take its units, and the seconds that the oldest of these queued; `under_way` the number of
-    calls, whenever that changes.
-    """
+    """Callbacks on the loop's thread: a call's `units`, its longest `queued` seconds, the number `under_way`."""
 
     units: Callable[[float], None]
     queued: Callable[[float], None]
@@ -65,11 +61,7 @@ class Load(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
-
-    `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
-    or less is no limit.
-    """
+    """A stage's limits: `timeout` (s) next to each item's own, `max_batch` without a policy; 0 calls are no limit."""
 
     timeout: float
     max_batch: int
@@ -149,11 +141,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call: its number of units, and the number of requests that wait for it.
-
-    `took` is its duration in seconds; None if that says nothing of how long calls take. `answered`: it brought answers,
-    otherwise it was given up by then.
-    """
+    """A call; `took` is its duration unless untypical; `answered`: it brought answers, or was given up by then."""
 
     started: float
     waiting: int

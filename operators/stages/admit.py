@@ -26,8 +26,7 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 
 @dataclass(frozen=True)
 class Admission:
-    """The checks before any backend is called: the collections, and the fields that lookups can order by,
-    and those by which results can be grouped.
+    """The checks before any backend is called, by the collections and the fields that order and group results.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
     says which of our fields filters can't ask for in collections of other tools. `neighbours`: how many the index keeps

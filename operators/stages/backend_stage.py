@@ -48,11 +48,7 @@ class QueryStage(AsyncStage[Request, Outcome]):
 
 
 class BackendStage(QueryStage[Request, Outcome]):
-    """The request of a query to one backend, and the use of the answer.
-
-    `name` is the stage's name in the losses of results, `step` its name among the steps of the query.
-    `counts`: the number of candidates after the step is of interest.
-    """
+    """Asks one backend for each query; `name` is its name in losses, `step` in steps, whose candidates it `counts`."""
 
     name: ClassVar[str]
     counts: ClassVar[bool] = False

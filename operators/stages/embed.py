@@ -1,7 +1,5 @@
 """Embed and encode: the texts of many queries become vectors in one request, dense ones by the embedder and sparse ones
 by the sparse encoder; a text that was embedded before needs none.
-
-Each is a step of a query's way whether or not its text was cached.
 """
 
 from abc import abstractmethod
