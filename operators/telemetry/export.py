@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from opentelemetry import trace
@@ -38,6 +38,9 @@ from prometheus_client.samples import Sample
 
 from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from requests import Session
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -74,7 +77,7 @@ class _Reporter:
     def _log(self, reason: str) -> None:
         log.warning(f"{self.signal} were not exported", exporter=self.exporter, reason=reason)
 
-    def session(self) -> Any:
+    def session(self) -> "Session | None":
         """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
         import requests
 

@@ -163,7 +163,7 @@ class _Tokens(AbstractTokenProvider):
 
 
 def _check_admission(settings: KafkaSettings) -> None:
-    """Connect once a process; FatalDelivery names why we and the broker don't accept each other, if it is there."""
+    """Connect once a process; FatalDelivery names why we and a broker that is there don't accept each other."""
     door = (settings.bootstrap_servers, settings.security_protocol, settings.tls, settings.sasl)
     if door in _open:
         return

@@ -22,7 +22,7 @@ _ANSWERS: Final = 256
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first unanswered request, keeps answers for hidden codes, and lets its thread sleep meanwhile."""
+    """Notes the first unanswered request and the latest answers; its thread sleeps while records are gathered."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
