@@ -1,7 +1,6 @@
 """Avro: the payload of an event, written by a schema, as the JSON that the event would be otherwise.
 
-Rules
------
+Rules:
 - A field, or an entry of a map, that is null is left out: Avro has no other word for a field that is missing.
 - `timestamp-millis` and `timestamp-micros` become texts of RFC 3339 in UTC. `date`, the times of a day and the local
   timestamps become texts of ISO 8601.

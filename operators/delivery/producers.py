@@ -7,14 +7,12 @@ If it ends a transaction (EndTxn) or carries its offsets (TxnOffsetCommit) and a
 same producer epoch, it ends that one early, or overwrites its offsets with older ones: queries are lost, or answered
 twice. Brokers with KIP-890 prevent this for clients that speak its protocol; neither supported client does.
 
-States of a transactional producer
-----------------------------------
+States of a transactional producer:
 ready    -> ready (a transaction was committed, or aborted), retired, or over (FatalDelivery)
 retired  -> closed, and its replacement is initialised
 replaced -> ready, retired (its connection broke meanwhile), or over (fenced)
 
-Rules
------
+Rules:
 - A producer *retires* when one of its connections broke, when a request of its got no answer, or when a failure left it
   unusable. Each client's module says how it detects that.
 - A retired producer begins no transaction. Before the next one it is closed, and another with the same transactional id

@@ -1,7 +1,6 @@
 """Replay: which dead letters are selected, the record that each becomes, and when the next may be sent. Pure.
 
-Rules
------
+Rules:
 - A letter becomes the original message, byte for byte: its key, its value and its own headers. A header more says that
   it was replayed, where it came from first, and the reason why it was rejected.
 - A letter that came back for the same reason isn't sent again, and nor is the one that it was made of, unless told.

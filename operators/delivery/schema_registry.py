@@ -1,7 +1,6 @@
 """The schema registry, and the stage that reads events by the schemas whose ids they bring.
 
-Rules
------
+Rules:
 - A schema is fetched once, and CACHED of them are kept.
 - An id that the registry does not know is asked for again after GRACE seconds, for a copy of the registry may be behind
   it. The message is then rejected, as all with this id are for UNKNOWN_FOR seconds.

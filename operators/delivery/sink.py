@@ -1,7 +1,6 @@
 """The sink: results, dead letters and the offsets that they answer are committed together, on a thread of its own.
 
-Rules
------
+Rules:
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up

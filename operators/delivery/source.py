@@ -1,7 +1,6 @@
 """The source: a thread of its own reads messages for the flow while there is credit.
 
-Rules
------
+Rules:
 - Only the consumer loop's thread calls the consumer; the engine's worker waits for nothing but the wake-up event.
 - Records beyond the credit wait here. While AHEAD or more wait, until it is half as many, or when stopping, the
   partitions are paused and polling goes on, so that the member stays in its group.

@@ -1,8 +1,7 @@
 """The topics: which exist, how large a record each takes, how they are created, and which of those that queries choose
 by a pattern can be written to.
 
-Rules for reply topics
-----------------------
+Rules for reply topics:
 - The broker is asked, on the delivery's thread, before the first record for such a topic, and for a partition that a
   query chose; its answer counts for REMEMBERED seconds, and for MISSED seconds where there is no such topic or
   partition. After a delivery that failed it is asked again.

@@ -1,7 +1,6 @@
 """Which offsets of one partition are answered, and the commit that tells a new owner so. Pure.
 
-Rules
------
+Rules:
 - An offset is *seen* when it was read, in rising order; offsets have gaps (control records, aborted transactions), so
   the next one is never assumed to be +1.
 - The first record at an offset is the one that counts: there is one position for both.

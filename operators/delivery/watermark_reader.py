@@ -1,7 +1,6 @@
 """The watermark reader: a replica follows the watermarks topic, so that its caches serve only fresh answers.
 
-Rules
------
+Rules:
 - Watermarks committed before a call of `caught_up` are in `of` when it returns: the reader requests the topic's end
   offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
 - All calls that begin during one request share the next one, so a call waits for two requests at most.

@@ -15,8 +15,7 @@ in are found by every reading, also by that of a successor after a crash.
 A context is written only to the version and group of the document that it was read for: a request that comes late, even
 from an indexer that has ended, never gives a document that is shown the words of neighbours that are hidden.
 
-Neighbours
-----------
+Neighbours:
 - A document's place is its group and its value in the order; of equal values the point's id decides.
 - Documents of one group have the same tier and labels, firewall or not: who may see one of them may see all, so that
   being found by a context tells nothing of a document that is hidden.

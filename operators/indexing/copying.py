@@ -1,7 +1,6 @@
 """Copying: the documents of a collection go into a new one, read from the fields that their points keep.
 
-Rules
------
+Rules:
 - A document is written as its events would write it: embedded, encoded and analysed again, with its version, its
   patches and its expiry. What the new settings refuse is left out, and the log says so.
 - A vector that a document brought is told from an embedder's by nothing. It is copied where no embedder is configured,

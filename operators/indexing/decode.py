@@ -1,7 +1,6 @@
 """Decode: a message's bytes become a document in flight, or a named error.
 
-A row of a database, as change data capture writes it, becomes a document event
--------------------------------------------------------------------------------
+A row of a database, as change data capture writes it, becomes a document event:
 - `columns` say which column has which field of a document. Such a field comes from that column alone. All other columns
   stay as they are.
 - In the envelope `debezium`, a row is one of Debezium's that was flattened. `__deleted` or the operation `d` in `__op`

@@ -5,8 +5,7 @@ A namespace has one tombstone in each collection that forgot something of it: a 
 namespace, so no query, count or scroll of documents finds it. It names versions, each with conditions: a document of
 this version or an earlier one that meets them is forgotten. Without conditions all are.
 
-Rules
------
+Rules:
 - A document's version is that of its upsert. A patch is no version of it: a filter sees the fields as the index has
   them when the filter is applied.
 - A tombstone is written before the documents are deleted. So a crash in between is repaired when the event is read

@@ -1,7 +1,6 @@
 """The point that a document becomes: its payload, its vectors, its patches, and the conditions of its writes. Pure.
 
-Rules of patches, the changes of single fields
-----------------------------------------------
+Rules of patches, the changes of single fields:
 - Of each field the value with the highest version holds; of equal versions the one that is applied last.
 - An upsert is a version of all fields, those that it does not bring included.
 - So upserts and patches with different versions give one document, in whatever order they are applied.

@@ -1,7 +1,6 @@
 """Asynchronous calls from a dataflow: the engine's worker submits items and never waits for their calls.
 
-Rules
------
+Rules:
 - A stage's calls run on one event-loop thread. The worker submits the requests of a batch with one message to that
   thread and drains the finished items when the engine runs the stage again; a finished call sets the process's wake-up
   event.

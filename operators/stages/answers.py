@@ -1,7 +1,6 @@
 """Answers: those that are cached, and the queries under way that others may wait for.
 
-Rules
------
+Rules:
 - An answer is served only if it was computed at the namespace's present watermark. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.

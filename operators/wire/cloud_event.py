@@ -1,7 +1,6 @@
 """CloudEvents 1.0 over Kafka: a query's envelope, and its result in an envelope of the same kind.
 
-Rules
------
+Rules:
 - Headers alone tell the mode: a `content-type` of CloudEvents is structured, else a `ce_specversion` is binary, else
   the message is a plain one. ASCII's case in names of headers doesn't count, as in those of traces.
 - An envelope is held to the specification, whether we need the attribute or not: an InputError names the attribute and

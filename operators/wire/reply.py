@@ -1,7 +1,6 @@
 """Replies: the place that a query chooses for its result, and its headers, which return on it.
 
-Rules
------
+Rules:
 - The topic is that of the field `reply_to`, or of a header that the settings name. A header without a value counts as
   absent. Two that differ are an error, as is a topic that no query may choose.
 - The partition is that of a header: four bytes, big-endian and signed, as Spring writes it, or digits, as NestJS does.

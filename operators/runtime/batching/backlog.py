@@ -1,7 +1,6 @@
 """The backlog of one backend: requests in, calls out. A request is divided into slices, and has an outcome of each.
 
-Rules
------
+Rules:
 - The request with the earliest deadline goes first; of equal deadlines, the one that came first.
 - Natural batching: while a backend is busy, requests queue and are sent as one batch; an idle backend gets the request
   immediately. No request waits for others to come.
@@ -54,11 +53,7 @@ _UNITS: Final = attrgetter("units")
 
 @dataclass(slots=True, eq=False)
 class PendingRequest(Generic[Request, Outcome]):
-    """One request of `units`; `taken` of them are in calls, or have an outcome already.
-
-    `tenant` is the tenant that it is made for. A truncated request has fewer units than it was made with; `lost` says
-    why, None if it is time that was too short.
-    """
+    """One request of `units`, of which `taken` are in calls or answered; a truncated one has fewer, `lost` says why."""
 
     query: Request
     deadline: float
