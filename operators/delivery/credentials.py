@@ -147,10 +147,8 @@ class TokenSource:
         return value, expires_ms / 1000 - now
 
 
-@functools.cache
-def tokens(sasl: SaslSettings) -> TokenSource:
-    """The token source of a process: its Kafka clients share it, so that the issuer is asked once for all."""
-    return TokenSource(sasl)
+tokens: Final = functools.cache(TokenSource)
+"""The token source of a process by its settings: Kafka clients share it, so that the issuer is asked once for all."""
 
 
 def _bearer(value: Any) -> str | None:

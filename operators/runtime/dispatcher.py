@@ -41,6 +41,8 @@ BatchKey = Hashable
 Asked = tuple[Any, BatchKey, Request]
 """An item, its batch key and its request."""
 
+Slices = Sequence[Slice[Request, Outcome]]
+
 LONGEST_PAUSE: Final = 0.016
 """Seconds that an item which has waited for its call waits at most for others to leave with it."""
 
@@ -279,7 +281,7 @@ class Dispatcher(Generic[Request, Outcome]):
         its_own = self._stage.deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+    async def _run(self, batch_key: BatchKey, call: _Call, slices: Slices[Request, Outcome]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
         call.begun = True
         try:
@@ -309,7 +311,7 @@ class Dispatcher(Generic[Request, Outcome]):
             if not self._calls.closing:
                 self._fill(batch_key)
 
-    async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+    async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Slices[Request, Outcome]) -> None:
         """After a call with a defect, ask for each of its requests that still waits; only what has a defect fails."""
         for slice_ in slices:
             live = self._live.get(slice_.request)
@@ -328,9 +330,7 @@ class Dispatcher(Generic[Request, Outcome]):
                 outcome = defect_of_call(error)
             self._answer(slice_, outcome)
 
-    async def _ask(
-        self, batch_key: BatchKey, slices: Sequence[Slice[Request, Outcome]]
-    ) -> Sequence[Outcome | BackendError]:
+    async def _ask(self, batch_key: BatchKey, slices: Slices[Request, Outcome]) -> Sequence[Outcome | BackendError]:
         left = max([slice_.request.deadline for slice_ in slices]) - self._now()
         parts = [
             each.request.query if each.entire else self._batching.part(each.request.query, each.start, each.stop)

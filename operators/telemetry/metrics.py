@@ -85,11 +85,10 @@ class Instruments:
     def of(self, kind: type[M], name: str, documentation: str, labels: Sequence[str], buckets: Sequence[float]) -> M:
         """The instrument of this name, which is made once."""
         bounds: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
+        own = {"namespace": "rankstream", "registry": self.registry, **bounds}
         with self._making:
             if name not in self.by_name:
-                self.by_name[name] = kind(
-                    name, documentation, [FLOW, *labels], namespace="rankstream", registry=self.registry, **bounds
-                )
+                self.by_name[name] = kind(name, documentation, [FLOW, *labels], **own)
         found: M = self.by_name[name]
         return found
 
