@@ -16,8 +16,10 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.query.in_flight import InFlight
 from operators.runtime.event_loop import Wakeup
-from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected
+
+Queries = list[InFlight | Rejected]
+"""A batch of queries."""
 
 
 class Load(Protocol):

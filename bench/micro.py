@@ -148,7 +148,8 @@ def _counting(message: Message) -> Callable[[], None]:
         trace.looked_up("payload", 10, 0)
         for backend in (qdrant, qdrant, reranker):
             backend.answered(0.01)
-        load.began(50, 0.001)
+        load.units(50)
+        load.queued(0.001)
         load.under_way(1)
         load.under_way(0)
         trace.answered([("vector", "ok"), ("keyword", "ok")], removed=0, aged=False)

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from bench import random_bert
 from bench.figures import percentile, spread
-from bench.loops import ClosedLoop, Sink, Source
+from bench.loops import ClosedLoop, Queries, Sink, Source
 from bench.pair_server import pair_server
 from bench.signals import SIGNALS
 from flows.assembly.query import decoder
@@ -43,7 +43,6 @@ from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.runtime.stage import KEY, async_stage
-from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking
 from operators.wire.message import Message, Origin
 from schemas.settings import load

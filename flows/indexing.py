@@ -14,15 +14,14 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.indexing import IndexingParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.indexing.document import publish_watermarks
-from operators.runtime.stage import async_stage, sync_stage
+from operators.runtime.stage import async_stage, last_stage, sync_stage
 
 
 def indexing(parts: IndexingParts) -> Dataflow:
     """Every document event in; applied and in the watermark, or a dead letter."""
     p = parts
     flow = Dataflow("indexing")
-    documents = op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup))
+    documents = op.input("documents", flow, MessageSource(p.consumer_loop))
 
     deserialised = async_stage("deserialise", documents, p.deserialiser, p.calls)
     decoded = sync_stage("decode", deserialised, p.decoder)
@@ -30,6 +29,6 @@ def indexing(parts: IndexingParts) -> Dataflow:
     encoded = async_stage("encode", embedded, p.stages.encoder, p.calls)
     applied = async_stage("apply", encoded, p.stages.writer, p.calls)
     in_context = async_stage("context", applied, p.stages.context, p.calls)
-    output_records = publish_watermarks("publish", in_context, p.watermarks, p.partitions, p.way_out)
+    output_records = last_stage("publish", in_context, p.finaliser)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

@@ -20,10 +20,9 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.runtime.stage import async_stage, sync_stage
+from operators.runtime.stage import async_stage, last_stage, sync_stage
 from operators.stages.fuse import fuse
 from operators.stages.leg import branches, pass_by
-from operators.stages.publish import publish
 from operators.stages.rerank import rerank
 from operators.stages.temporal_expression import temporal_expression
 
@@ -32,7 +31,7 @@ def search(parts: Parts) -> Dataflow:
     """Every query in, exactly one output record out."""
     p = parts
     flow = Dataflow("search")
-    queries = op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup))
+    queries = op.input("queries", flow, MessageSource(p.consumer_loop))
 
     deserialised = async_stage("deserialise", queries, p.deserialiser, p.calls)
     decoded = sync_stage("decode", deserialised, p.decoder)
@@ -56,6 +55,6 @@ def search(parts: Parts) -> Dataflow:
     picked = async_stage("pick", page, p.picking, p.calls)
     whole = async_stage("neighbours", picked, p.neighbours, p.calls)
     located = async_stage("locate", whole, p.locating, p.calls)
-    output_records = publish("publish", located, p.finaliser)
+    output_records = last_stage("publish", located, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))
     return flow

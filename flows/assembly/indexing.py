@@ -14,6 +14,7 @@ from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Document
 from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
 from operators.indexing.deletion import EVERY, Deletion, Expiry
+from operators.indexing.document import DocumentFinaliser
 from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.settings import DocumentSettings, Settings
 
@@ -49,11 +50,10 @@ class IndexingParts:
     """
 
     def __init__(self, settings: Settings, made: Clients, member: Replication, group: str, partitions: int) -> None:
-        self.consumer_loop, self.delivery = member.consumer_loop, member.delivery
-        self.wakeup, self.calls, self.way_out = member.wakeup, member.calls, member.way_out
+        self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
         self.deserialiser = member.deserialiser(settings.limits.max_document_bytes, ordered=True)
         self.decoder = query.document_decoder(settings)
-        self.watermarks, self.partitions = settings.kafka.topics.watermarks, partitions
+        self.finaliser = DocumentFinaliser(settings.kafka.topics.watermarks, partitions, member.way_out)
         seen = CollectionLog(settings, {"alias", "terms"}).seen
         self.catalogue = catalogue = Catalogue(made.qdrant, settings.qdrant, seen, choice=choice(settings, group))
         _start(settings, made, catalogue, member.calls)

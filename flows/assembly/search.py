@@ -23,10 +23,11 @@ from operators.clients.qdrant.client import AllBut
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
+from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, Searches
-from operators.runtime.dispatcher import Bounds
+from operators.runtime.dispatcher import Bounds, Load
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
@@ -35,11 +36,11 @@ from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
 from operators.stages.leg import SearchLeg
 from operators.stages.locate import Locating
-from operators.stages.lookup import Lookup, Watermarks
+from operators.stages.lookup import Lookup
 from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
-from operators.telemetry.metrics import FlowMetrics, StageLoad
+from operators.telemetry.metrics import FlowMetrics
 from schemas.document import index_keys
 from schemas.errors import ConfigError
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED
@@ -63,10 +64,9 @@ class Parts:
     Raises ConfigError.
     """
 
-    def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: Watermarks) -> None:
+    def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: WatermarkReader) -> None:
         _warn(settings)
-        self.consumer_loop, self.delivery = member.consumer_loop, member.delivery
-        self.wakeup, self.calls = member.wakeup, member.calls
+        self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
         self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=False)
         self.decoder = query.decoder(settings, member.signals)
 
@@ -146,7 +146,7 @@ def _bounds(section: EmbedderSettings | SparseEncoderSettings | QdrantSettings) 
 
 def _cache_and_load(
     section: EmbedderSettings | SparseEncoderSettings, stage: str, metrics: FlowMetrics
-) -> tuple[EmbeddingCache[Any] | None, StageLoad]:
+) -> tuple[EmbeddingCache[Any] | None, Load]:
     """The cache of a stage, if it has one, and the load of its calls, both of which are in the metrics."""
     load = metrics.load(stage, section.max_concurrency)
     if not section.cache_mib:

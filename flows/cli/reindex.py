@@ -36,8 +36,7 @@ from operators.collections import reindexing
 from operators.collections.notes import Generation
 from operators.collections.reindexing import AliasMove, CatchUp, Plan, differing, unread
 from operators.delivery import topics
-from operators.delivery.broker import reach
-from operators.delivery.groups import describe_group, has_offsets, set_offsets
+from operators.delivery.broker import describe_group, has_offsets, reach, set_offsets
 from operators.indexing.apply import until_answered
 from schemas.errors import BackendTimeout, ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings, Settings

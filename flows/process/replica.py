@@ -109,7 +109,7 @@ class Replica:
 
     def stable(self) -> bool:
         """True if the group has this member and no rebalance is under way."""
-        return self.replication.consumer_loop.stable()
+        return self.replication.consumer_loop.consumer.stable()
 
     def stable_until_end(self) -> bool:
         """True if it is stable, or has ended."""

@@ -1,7 +1,6 @@
 """Avro: the payload of an event, written by a schema, as the JSON that the event would be otherwise.
 
-Rules
------
+Rules:
 - A field, or an entry of a map, that is null is left out: Avro has no other word for a field that is missing.
 - `timestamp-millis` and `timestamp-micros` become texts of RFC 3339 in UTC. `date`, the times of a day and the local
   timestamps become texts of ISO 8601.
@@ -60,17 +59,12 @@ class _Room(threading.local):
             self.refuse()
 
     def refuse(self) -> None:
-        """Raise InputError `too_large`."""
-        raise InputError(
-            DeadLetterClass.TOO_LARGE, f"value: more than {self.limit} bytes as JSON, expected at most {self.limit}"
-        )
+        most = self.limit
+        raise InputError(DeadLetterClass.TOO_LARGE, f"value: more than {most} bytes as JSON, expected at most {most}")
 
 
 class AvroSchema:
-    """A writer's schema. `references` are the schemas that it names, each before those that name it.
-
-    Raises NotAvro, and ImportError without the library.
-    """
+    """A writer's schema; `references`: those that it names, each before its users. Raises NotAvro and ImportError."""
 
     def __init__(self, schema: str, references: Sequence[str] = ()) -> None:
         from fastavro import parse_schema, schemaless_reader
@@ -95,10 +89,8 @@ class AvroSchema:
         room = self._room
         room.left = room.limit = max_bytes
         # Short numbers and nulls are shorter in JSON.
-        if len(payload) > (limit := 2 * max_bytes):
-            raise InputError(
-                DeadLetterClass.TOO_LARGE, f"value: {len(payload)} bytes of Avro, expected at most {limit}"
-            )
+        if (size := len(payload)) > (limit := 2 * max_bytes):
+            raise InputError(DeadLetterClass.TOO_LARGE, f"value: {size} bytes of Avro, expected at most {limit}")
         stream = io.BytesIO(payload)
         try:
             value = self._read(stream, self._schema)
@@ -106,7 +98,7 @@ class AvroSchema:
             raise NotAvro(f"not a value of it: {type(error).__name__} at byte {stream.tell()}") from error
         if rest := len(payload) - stream.tell():
             raise NotAvro(f"not a value of it: {rest} bytes are left over")
-        found = orjson.dumps(_plain(value), _encode, orjson.OPT_UTC_Z)
+        found = orjson.dumps(_plain(value), _in_base64, orjson.OPT_UTC_Z)
         if len(found) > max_bytes:
             room.refuse()
         return found
@@ -126,8 +118,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _encode(value: Any) -> Any:
-    """A value that JSON's writer does not know, as one that it knows."""
+def _in_base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
@@ -147,8 +138,9 @@ class _Bounds:
         self._readers = LOGICAL_READERS
         self._named = named
         self._room = room
-        self._known: dict[str, _Size | None] = {}
-        """The sizes of records, None while they are looked at."""
+        self._known: dict[str, _Size] = {}
+        self._open: set[str] = set()
+        """The records that are looked at."""
 
     def add(self, schema: Any) -> _Size:
         """Add the bounds. Raises NotAvro for a schema that is refused."""
@@ -162,14 +154,13 @@ class _Bounds:
         match schema["type"]:
             case "record" | "error":
                 name = schema["name"]
-                if name in self._known and (size := self._known[name]) is None:
+                if name in self._open:
                     raise NotAvro(f"{name} holds itself, which is not read")
                 if name not in self._known:
-                    self._known[name] = None
+                    self._open.add(name)
                     self._known[name] = self._add_to_fields(schema)
-                size = self._known[name]
-                assert size is not None
-                return size
+                    self._open.remove(name)
+                return self._known[name]
             case "array":
                 items = self.add(schema["items"])
                 if not items.least:

@@ -1,4 +1,7 @@
-"""The broker: if it can be reached, its administration, the features that it lacks, and the versions that were tried.
+"""The broker: if it can be reached, its administration, its consumer groups, the features that it lacks, and the
+versions that were tried.
+
+kafka-python's admin client asks, whichever client delivers; a group's lag is asked by the one that delivers.
 
 Not every server of Kafka's protocol has all of Kafka. A broker says itself which requests it takes.
 
@@ -7,16 +10,18 @@ the broker refuses. The fault harness ran with the versions below; with any othe
 """
 
 import socket
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
+from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import IncompatibleBrokerVersion, KafkaError
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, NoError
 
+from operators.delivery.client import KafkaClient
 from operators.delivery.kafka_python.connection import connection, describe, unmade
 from operators.delivery.listener import Symptom, examine
 from schemas.errors import FatalDelivery
@@ -37,12 +42,8 @@ TRANSACTION_VERSIONS: Final = frozenset({0, 2})
 _FEATURE: Final = "transaction.version"
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature of Kafka: the requests that it needs, each with the least version, and the consequence of its absence.
-
-    `needed`: the flows do not start without it.
-    """
+class Feature(NamedTuple):
+    """A feature of Kafka: its requests with their least versions, and what follows without it; `needed` to start."""
 
     name: str
     requests: Mapping[int, int]
@@ -84,10 +85,7 @@ MEMBERS: Final = Feature(
     "Look at the service's own view of its groups.",
 )
 CREATION: Final = Feature(
-    "CreateTopics",
-    {19: 0},
-    "rankstream topics cannot create topics",
-    "Create the topics with the service's own tools.",
+    "CreateTopics", {19: 0}, "rankstream topics cannot create topics", "Create the topics with the service's own tools."
 )
 
 _CONNECT: Final = 5.0
@@ -131,10 +129,7 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def administration(settings: KafkaSettings) -> Iterator[Any]:
-    """The administration of the settings' broker, by kafka-python.
-
-    Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
-    """
+    """The broker's administration, by kafka-python. Raises FatalDelivery if it is away, refuses or doesn't answer."""
     reach(settings)
     try:
         admin = KafkaAdminClient(**connection(settings))
@@ -155,20 +150,15 @@ def lacking(settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
 
 
 def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
-    versions = admin._manager.broker_version_data.api_versions
+    known = admin._manager.broker_version_data.api_versions
     wanted = [TRANSACTIONS if mode == "exactly_once" else IDEMPOTENCE, SIZES, MEMBERS, CREATION]
     if settings.rack:
         wanted.append(NEAREST)
-    return [
-        each for each in wanted if any(versions.get(key, (0, -1))[1] < least for key, least in each.requests.items())
-    ]
+    return [each for each in wanted if any(known.get(key, (0, -1))[1] < least for key, least in each.requests.items())]
 
 
 def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -> None:
-    """Log each feature that the broker lacks and the flows can do without, and each version that was not tried.
-
-    Raises FatalDelivery if the broker lacks what a flow needs, or doesn't answer.
-    """
+    """Log features that the broker lacks, and untried versions. Raises FatalDelivery if it lacks what a flow needs."""
     with administration(settings) as admin:
         for each in _lacking(admin, settings, mode):
             if each.needed:
@@ -192,5 +182,69 @@ def _warn_of_untried(admin: Any, client: str) -> None:
         return
     _, level = feature.get("finalized", (0, 0))
     if level not in TRANSACTION_VERSIONS:
-        tried_levels = sorted(TRANSACTION_VERSIONS)
-        log.warning("broker version was not tried", feature=_FEATURE, version=level, tried=tried_levels)
+        log.warning("broker version was not tried", feature=_FEATURE, version=level, tried=sorted(TRANSACTION_VERSIONS))
+
+
+_PATIENCE: Final = 5.0
+"""Seconds in which a broker that has just started finds out who coordinates a group."""
+
+_RETRY: Final = 0.2
+
+_COORDINATOR: Final = "Coordinator"
+"""Part of the name of each error that says that the coordinator isn't known, or doesn't know the group, yet."""
+
+_ABSENT: Final = "Dead"
+"""The state of a group that the broker knows nothing of."""
+
+
+class ConsumerGroup(NamedTuple):
+    """A consumer group, joined yet or not; `readable`: the client may join and commit, as far as the broker says."""
+
+    members: int
+    readable: bool
+
+
+def describe_group(settings: KafkaSettings) -> ConsumerGroup:
+    """The settings' group. Raises FatalDelivery if the broker doesn't describe it, with the reason."""
+    limit = time.monotonic() + _PATIENCE
+    with administration(settings) as admin:
+        description, error = _describe(admin, settings.group_id)
+        while error is not None and _COORDINATOR in error and time.monotonic() < limit:
+            time.sleep(_RETRY)
+            description, error = _describe(admin, settings.group_id)
+    if error is not None:
+        raise FatalDelivery(error)
+    operations = description.get("authorized_operations")
+    return ConsumerGroup(len(description["members"]), operations is None or "READ" in operations)
+
+
+def has_offsets(settings: KafkaSettings, topic: str) -> bool:
+    """True if the settings' group has committed an offset of the topic. Raises FatalDelivery."""
+    with administration(settings) as admin:
+        found = admin.list_group_offsets({settings.group_id: None})[settings.group_id]
+    return any(partition.topic == topic and each.offset >= 0 for partition, each in found.items())
+
+
+def set_offsets(settings: KafkaSettings, topic: str, offsets: Mapping[int, int]) -> None:
+    """Have the settings' group, which has no member, go on at these offsets of the topic. Raises FatalDelivery."""
+    wanted = {TopicPartition(topic, number): OffsetAndMetadata(each, "", None) for number, each in offsets.items()}
+    with administration(settings) as admin:
+        found = admin.alter_group_offsets(settings.group_id, wanted)
+    if refused := {error.__name__ for error in found.values() if error is not NoError}:
+        raise FatalDelivery(f"the group {settings.group_id} can't get its offsets: {', '.join(sorted(refused))}")
+
+
+def find_lag(client: KafkaClient, topic: str) -> int:
+    """The number of a topic's offsets that the client's group has not committed. Raises DeliveryError."""
+    with closing(client.bounded_reader(topic)) as reader:
+        committed = reader.committed()
+        return sum(max(0, end - committed[partition]) for partition, end in reader.ends().items())
+
+
+def _describe(admin: Any, group_id: str) -> tuple[dict[str, Any], str | None]:
+    try:
+        description: dict[str, Any] = admin.describe_groups([group_id])[group_id]
+    except KafkaError as error:
+        return {}, type(error).__name__
+    # Brokers since Kafka 4.0 call it an error that there is no such group.
+    return description, None if description["group_state"] == _ABSENT else description["error"]

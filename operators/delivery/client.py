@@ -58,10 +58,7 @@ READ_HEADERS: Final = MAX_HEADERS + 32
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """One record as a consumer read it; `timestamp` in seconds.
-
-    It has no `headers` if they can't be read: there are more than READ_HEADERS, or a name isn't UTF-8.
-    """
+    """A record as it was read; `timestamp` in seconds; no `headers`: more than READ_HEADERS, or a name not in UTF-8."""
 
     partition: TopicPartition
     offset: int
@@ -96,10 +93,7 @@ class RecordRefused(Exception):
 
 
 def find_refusal(failures: Iterable[tuple[ProducerRecord, int | None]]) -> RecordRefused | None:
-    """The refusal among records and the codes by which each failed; None if none was refused for itself.
-
-    Of several refusals the first: the records of the others are refused again.
-    """
+    """The refusal among records, by the codes that they failed with; of several the first: others are refused again."""
     refusals = [(record, found) for record, code in failures if (found := refusal_code(code)) is not None]
     if not refusals:
         return None
@@ -115,8 +109,7 @@ def unknown_topic(topic: str) -> RetriableDelivery:
 Partitions = Iterable[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(NamedTuple):
     """Callbacks of a consumer, on any of its threads: partitions are `assigned`; are about to be `revoked`, while the
     member may still commit under its generation; or were `lost` already. The consumer waits: none may take a second.
     """
@@ -133,10 +126,7 @@ class Consumer(Protocol):
         """Join the group. Raises RetriableDelivery while the topic isn't known."""
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
-
-        Raises RetriableDelivery.
-        """
+        """All fetched records, each partition's in order; waits `timeout` s for the first. Raises RetriableDelivery."""
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         """The commit of each partition, metadata included; None where the group has committed nothing."""
@@ -153,16 +143,10 @@ class Consumer(Protocol):
         """
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions, and no others, from these offsets.
+        """Read these partitions alone, from these offsets. Raises RetriableDelivery, also if one was taken away."""
 
-        Raises RetriableDelivery, also if one was taken away meanwhile.
-        """
-
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop fetching, stay in the group."""
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch again."""
+    def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
+        """Fetch these partitions, or no longer; the member stays in the group."""
 
     def stable(self) -> bool:
         """True if the member has joined and no rebalance is under way."""
@@ -171,10 +155,7 @@ class Consumer(Protocol):
         """The membership under which offsets are committed; from any thread."""
 
     def commit(self, commits: Commits, group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction, under that membership; from any thread.
-
-        Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
-        """
+        """Commit offsets alone, from any thread. Raises FatalDelivery, and RetriableDelivery without membership."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -184,10 +165,7 @@ class Producer(Protocol):
     """Makes records and offsets durable together. One thread calls it."""
 
     def prepare(self) -> None:
-        """Be ready for the next `deliver`.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
-        """
+        """Be ready for the next `deliver`. Raises FatalDelivery, and RetriableDelivery without an answer."""
 
     def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
@@ -215,32 +193,6 @@ class TransactionalProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class Tail(Protocol):
-    """A topic, read without joining a group. One thread calls it."""
-
-    def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched; waits `timeout` seconds for the first.
-
-        Raises RetriableDelivery; some records may be lost then to this tail.
-        """
-
-    def positions(self) -> dict[int, int]:
-        """Positions by partition: everything below was handed out, or isn't for readers, as the marks of transactions.
-
-        Before the first poll, where it begins.
-        """
-
-    def ends(self, timeout: float) -> dict[int, int]:
-        """End offsets by partition: the offset after the last record, asked of the broker now.
-
-        Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on.
-        Raises RetriableDelivery, also if there is no answer within `timeout` seconds.
-        """
-
-    def close(self) -> None:
-        """Release connections."""
-
-
 class PlainProducer(Protocol):
     """An idempotent producer whose records stand alone. One thread calls it."""
 
@@ -255,8 +207,10 @@ class PlainProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class TopicReader(Tail, ABC):
-    """A topic, read by one consumer that reads and one that asks, which has `call_timeout` seconds for each request."""
+class TopicReader(ABC):
+    """A topic, read without joining a group: by one consumer that reads, and one that asks, which has `call_timeout`
+    seconds for each request. One thread calls it.
+    """
 
     def __init__(self, settings: KafkaSettings, topic: str, call_timeout: float, *, from_end: bool) -> None:
         """Begin to read, once there are the consumers. Raises RetriableDelivery, also if the topic isn't known."""
@@ -270,21 +224,25 @@ class TopicReader(Tail, ABC):
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def positions(self) -> dict[int, int]:
+        """Positions by partition: everything below was handed out, or isn't for readers, as the marks of transactions.
+
+        Before the first poll, where it begins.
+        """
         return dict(self._positions)
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
         """Ends by partition, asked of the broker now: the last stable offsets, for a reader of committed records, up to
-        which they can be read; else the offsets after the last records. Raises RetriableDelivery.
+        which they can be read; else the offsets after the last records.
+
+        Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on. Raises
+        RetriableDelivery, also if there is no answer within `timeout` seconds.
         """
         timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
         return self._offsets(self._positions, timeout, from_end=True)
 
     def committed(self) -> dict[int, int]:
-        """Committed offsets by partition: those of the settings' group, or else the first that there are.
-
-        Raises RetriableDelivery.
-        """
+        """Committed offsets of the settings' group by partition, else the first there are. Raises RetriableDelivery."""
         return self._offsets(self._positions, self._call_timeout, from_end=False) | self._committed()
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
@@ -295,6 +253,14 @@ class TopicReader(Tail, ABC):
             starts = self._offsets(added, timeout, from_end=from_end)
             self._positions |= starts
             self._read_from(starts)
+
+    @abstractmethod
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
+        """Fetched records; waits `timeout` s for the first. Raises RetriableDelivery: some may be lost then."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections."""
 
     @abstractmethod
     def seek(self, partition: int, offset: int) -> None:
@@ -328,7 +294,7 @@ class KafkaClient(ABC):
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
 
-    def tail(self, topic: str) -> Tail:
+    def tail(self, topic: str) -> TopicReader:
         """A reader of a whole topic, uncommitted records included: an open transaction would hide the records
         that others committed after it began. Raises RetriableDelivery while the topic isn't known.
         """
@@ -337,10 +303,7 @@ class KafkaClient(ABC):
         return self._reader(topic, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> TopicReader:
-        """A reader of committed records from a topic's beginning, or from its present end.
-
-        Raises RetriableDelivery while the topic isn't known or the broker doesn't answer.
-        """
+        """A reader of committed records from a topic's beginning or end. Raises RetriableDelivery, also if unknown."""
         return self._reader(topic, "read_committed", self._settings.request_timeout, from_end=from_end)
 
     @abstractmethod
@@ -349,10 +312,7 @@ class KafkaClient(ABC):
 
     @abstractmethod
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
-        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
-
-        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
-        """
+        """An initialised producer, which fences its predecessor of that id. Raises RetriableDelivery, FatalDelivery."""
 
     @abstractmethod
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:

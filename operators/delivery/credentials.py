@@ -89,11 +89,7 @@ class TokenSource:
         self._fresh_until = 0.0
 
     def token(self) -> BearerToken:
-        """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
-
-        Raises ConfigError for a file that can't be used or a missing signer, and RetriableDelivery for an issuer that
-        gives none.
-        """
+        """A valid token, renewed at 3/4 of its life. Raises ConfigError, and RetriableDelivery for its issuer."""
         path = self._sasl.token_file
         if path is not None:
             with _naming("kafka.sasl.token_file", path):
@@ -152,10 +148,8 @@ class TokenSource:
         return value, expires_ms / 1000 - now
 
 
-@functools.cache
-def tokens(sasl: SaslSettings) -> TokenSource:
-    """The token source of a process: its Kafka clients share it, so that the issuer is asked once for all."""
-    return TokenSource(sasl)
+tokens: Final = functools.cache(TokenSource)
+"""The token source of a process by its settings: Kafka clients share it, so that the issuer is asked once for all."""
 
 
 def _bearer(value: Any) -> str | None:

@@ -2,8 +2,7 @@
 
 It reads no clock: times are seconds of one monotonic clock. One thread at a time may call it.
 
-Rules
------
+Rules:
 - Dead letters of one topic, class and stage are logged together. The first has a line at once, with its place, its
   field and its trace. The others are counted: one line each INTERVAL seconds, and one at the end.
 - If nothing came for INTERVAL seconds after a line, the next dead letter is a first one again.

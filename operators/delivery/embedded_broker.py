@@ -70,7 +70,7 @@ class EmbeddedBroker:
             consumer_options={"fetch.wait.max.ms": 10},
         )
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Start the broker, empty; on return it takes connections. Raises FatalDelivery."""
         library = self._library
         options = library.rd_kafka_conf_new()
@@ -83,11 +83,12 @@ class EmbeddedBroker:
             raise FatalDelivery(f"embedded broker: {reason.value.decode()}")
         self._cluster = library.rd_kafka_mock_cluster_new(self._client, 1)
         if self._cluster is None:
-            self.stop()
+            self.__exit__()
             raise FatalDelivery("embedded broker: it can't listen on loopback")
         # By default a new group waits 3 seconds for more members, which a demo's every start would take.
         library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 1)
         self.bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        return self
 
     def create_topic(self, name: str) -> None:
         """Create the topic `name` with PARTITIONS partitions, if it is missing. Raises FatalDelivery if stopped."""
@@ -97,7 +98,7 @@ class EmbeddedBroker:
         if code not in (_NO_ERROR, _TOPIC_ALREADY_EXISTS):
             raise FatalDelivery(f"embedded broker: {name}: error {code}")
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the broker and delete its records; does nothing if it doesn't run."""
         if self._cluster is not None:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
@@ -105,10 +106,3 @@ class EmbeddedBroker:
             self._library.rd_kafka_destroy(self._client)
         self._client = self._cluster = None
         self.bootstrap_servers = ""
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()

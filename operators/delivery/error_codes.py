@@ -1,7 +1,6 @@
 """Kafka's error codes: what each means for a delivery.
 
-Rules
------
+Rules:
 - A `RefusalCode` is about a record itself: the same record is refused again, another form of it may be taken.
 - What is passing ends by itself, by another producer, or by another membership: the delivery is tried again.
 - Every other code ends the process, also one that is not known here: to try again would change nothing.

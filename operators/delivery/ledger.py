@@ -11,17 +11,15 @@ The consumer loop's thread and the sink's thread share it under one lock. Rules:
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transaction's content: the records to send, the offsets to commit, and the membership to commit under."""
 
     records: Sequence[OutputRecord]
@@ -41,16 +39,11 @@ class Transaction:
         return {partition: plan.commit for partition, (_, plan) in self.plans.items()}
 
 
-class Membership(Protocol):
-    """The part of a consumer that the ledger needs."""
-
-    def group_metadata(self) -> GroupMetadata:
-        """The member's id and generation, as the broker fences by them."""
-        ...
+Membership = Callable[[], GroupMetadata]
+"""Gives the member's id and generation, as the broker fences by them."""
 
 
-@dataclass(slots=True)
-class _Assignment:
+class _Assignment(NamedTuple):
     epoch: int
     tracker: OffsetTracker
 
@@ -65,17 +58,13 @@ class Ledger:
         self._lock = threading.Lock()
         self._epoch = 0
         self._assignments: dict[TopicPartition, _Assignment] = {}
-        self._in_flight = 0
-
-    @property
-    def in_flight(self) -> int:
+        self.in_flight = 0
         """Messages read under the present assignments and not committed."""
-        return self._in_flight
 
     @property
     def credit(self) -> int:
         """The number of further messages that may be read now."""
-        return self._max_in_flight - self._in_flight
+        return self._max_in_flight - self.in_flight
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -113,7 +102,7 @@ class Ledger:
             assignment = self._assignments.get(partition)
             if assignment is None or not assignment.tracker.see(offset):
                 return None
-            self._in_flight += 1
+            self.in_flight += 1
             return assignment.epoch
 
     def pass_over(self, positions: Mapping[TopicPartition, int]) -> bool:
@@ -124,10 +113,8 @@ class Ledger:
                     assignment.tracker.pass_over(position)
             return any(assignment.tracker.advances for assignment in self._assignments.values())
 
-    def committable(self, answers: Sequence[OutputRecord], member: Membership) -> Transaction:
-        """Choose the content of the next transaction: the answers of running epochs, the offsets they complete, and the
-        positions that move on without an answer.
-        """
+    def committable(self, answers: Sequence[OutputRecord], membership: Membership) -> Transaction:
+        """The next transaction: answers of running epochs, the offsets they complete, positions that move on alone."""
         with self._lock:
             offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []
@@ -147,16 +134,16 @@ class Ledger:
             }
             records = [each for of, (_, plan) in plans.items() for at in plan.accepted for each in offsets[of][at]]
             waiting = [each for of, (_, plan) in plans.items() for at in plan.waiting for each in offsets[of][at]]
-            return Transaction(records, plans, member.group_metadata(), waiting, dropped)
+            return Transaction(records, plans, membership(), waiting, dropped)
 
-    def standing(self, member: Membership) -> Transaction:
+    def standing(self, membership: Membership) -> Transaction:
         """The committed offsets of the partitions assigned now, to be committed once more."""
         with self._lock:
             plans = {
                 partition: (assignment.epoch, assignment.tracker.plan_commit(()))
                 for partition, assignment in self._assignments.items()
             }
-            return Transaction((), plans, member.group_metadata(), (), ())
+            return Transaction((), plans, membership(), (), ())
 
     def confirm(self, transaction: Transaction) -> None:
         """Note that the broker has committed the transaction."""
@@ -165,9 +152,9 @@ class Ledger:
                 assignment = self._assignments.get(partition)
                 if assignment is not None and assignment.epoch == epoch:
                     assignment.tracker.apply_commit(plan)
-                    self._in_flight -= len(plan.accepted)
+                    self.in_flight -= len(plan.accepted)
 
     def _drop(self, partition: TopicPartition) -> None:
         assignment = self._assignments.pop(partition, None)
         if assignment is not None:
-            self._in_flight -= assignment.tracker.in_flight
+            self.in_flight -= assignment.tracker.in_flight

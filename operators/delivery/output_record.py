@@ -22,10 +22,7 @@ _HEADER: Final = 10
 
 
 class RecordForm(Enum):
-    """The form of an output record: `operators.delivery.way_out` decides it.
-
-    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
-    """
+    """The form of an output record: `way_out` decides it. A refusal is the result `invalid`, next to a dead letter."""
 
     RESULT = auto()
     REFUSAL = auto()
@@ -37,11 +34,7 @@ class RecordForm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecord(ProducerRecord):
-    """A record that ends a message. All records of one origin are delivered together.
-
-    `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
-    `message`.
-    """
+    """A record that ends a message, next to others of its origin; `cause` and `message` make its further forms."""
 
     origin: Origin
     trace: Trace | None = None

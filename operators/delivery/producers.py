@@ -7,14 +7,12 @@ If it ends a transaction (EndTxn) or carries its offsets (TxnOffsetCommit) and a
 same producer epoch, it ends that one early, or overwrites its offsets with older ones: queries are lost, or answered
 twice. Brokers with KIP-890 prevent this for clients that speak its protocol; neither supported client does.
 
-States of a transactional producer
-----------------------------------
+States of a transactional producer:
 ready    -> ready (a transaction was committed, or aborted), retired, or over (FatalDelivery)
 retired  -> closed, and its replacement is initialised
 replaced -> ready, retired (its connection broke meanwhile), or over (fenced)
 
-Rules
------
+Rules:
 - A producer *retires* when one of its connections broke, when a request of its got no answer, or when a failure left it
   unusable. Each client's module says how it detects that.
 - A retired producer begins no transaction. Before the next one it is closed, and another with the same transactional id
@@ -46,33 +44,28 @@ from schemas.errors import RetriableDelivery
 log = structlog.stdlib.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class FencedProducer:
-    """Delivers by one transactional producer after another, each fencing the one before. One thread calls it."""
+    """Delivers by one producer that `make` gives after another, each fencing the one before. One thread calls it."""
 
-    def __init__(self, make: Callable[[], TransactionalProducer], client: str, replaced: Callable[[], None]) -> None:
-        """Make the first producer by `make`; `replaced` is called after each replacement.
+    make: Callable[[], TransactionalProducer]
+    client: str
+    replaced: Callable[[], None]
 
-        Raises RetriableDelivery and FatalDelivery.
-        """
-        self._make = make
-        self._client = client
-        self._replaced = replaced
-        self._producer: TransactionalProducer | None = make()
+    def __post_init__(self) -> None:
+        self._producer: TransactionalProducer | None = self.make()
         self._reason = ""
 
     def prepare(self) -> None:
-        """Replace the producer if it has retired.
-
-        Raises RetriableDelivery, also if the replacement has retired already, and FatalDelivery.
-        """
+        """Replace a retired producer. Raises FatalDelivery, and RetriableDelivery, also if the new one has retired."""
         if self._producer is not None and (reason := self._producer.retirement()) is not None:
             self._reason = reason
             self._producer.close()
             self._producer = None
         if self._producer is None:
-            self._producer = self._make()
-            log.warning("producer replaced", client=self._client, reason=self._reason)
-            self._replaced()
+            self._producer = self.make()
+            log.warning("producer replaced", client=self.client, reason=self._reason)
+            self.replaced()
             if (reason := self._producer.retirement()) is not None:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 

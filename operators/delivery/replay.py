@@ -1,7 +1,6 @@
 """Replay: which dead letters are selected, the record that each becomes, and when the next may be sent. Pure.
 
-Rules
------
+Rules:
 - A letter becomes the original message, byte for byte: its key, its value and its own headers. A header more says that
   it was replayed, where it came from first, and the reason why it was rejected.
 - A letter that came back for the same reason isn't sent again, and nor is the one that it was made of, unless told.
@@ -118,10 +117,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
-
-    The time of a letter is that of its original message.
-    """
+    """Selects the letters that match every field given; the originals' times in Unix seconds, `until` excluded."""
 
     classes: frozenset[DeadLetterClass] = frozenset()
     stage: str | None = None
@@ -182,19 +178,8 @@ class Throttle:
         return turn - now
 
 
-_WRITTEN: Final = frozenset(
-    (
-        names.TOPIC,
-        names.PARTITION,
-        names.OFFSET,
-        names.STAGE,
-        names.CLASS,
-        names.MESSAGE,
-        names.TRACE_ID,
-        names.TIMESTAMP,
-        names.REFUSED,
-    )
-)
+_PLACE: Final = (names.TOPIC, names.PARTITION, names.OFFSET, names.TIMESTAMP, names.TRACE_ID)
+_WRITTEN: Final = frozenset((*_PLACE, names.STAGE, names.CLASS, names.MESSAGE, names.REFUSED))
 
 
 def _text(content: bytes) -> str:

@@ -1,7 +1,6 @@
 """The schema registry, and the stage that reads events by the schemas whose ids they bring.
 
-Rules
------
+Rules:
 - A schema is fetched once, and CACHED of them are kept.
 - An id that the registry does not know is asked for again after GRACE seconds, for a copy of the registry may be behind
   it. The message is then rejected, as all with this id are for UNKNOWN_FOR seconds.
@@ -14,9 +13,9 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from typing_extensions import override
@@ -50,8 +49,7 @@ _UNKNOWN: Final = frozenset({40401, 40402, 40403})
 """Codes of the registry for a subject, a version and a schema that are not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
+class WriterSchema(NamedTuple):
     """A schema as it is needed: of Avro, of JSON (None), or not to be used for a `problem`."""
 
     id: int
@@ -108,7 +106,6 @@ class SchemaRegistry:
         await self._client.aclose()
 
     async def _fetch(self, id_: int) -> WriterSchema | None:
-        """The schema; None if the registry does not know it."""
         found = await self._until_answered(partial(self._client.get_schema, id_))
         if found is None:
             return None
@@ -149,7 +146,6 @@ class SchemaRegistry:
             raise NotAvro(f"it has more than {MAX_SCHEMA} characters with those that it names")
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The answer; None if the registry does not know what was asked for."""
         pause = _PAUSE
         while True:
             try:
@@ -217,39 +213,32 @@ def _client(settings: SchemaRegistrySettings) -> Any:
     return AsyncSchemaRegistryClient(given)
 
 
+@dataclass(frozen=True)
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """Reads each message behind the id of a schema by that schema, as JSON of at most `max_bytes`. The registry is
-    waited for without a bound.
-
-    `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
-    schema is not there.
+    waited for without a bound: by all messages if they are `ordered`, else by those whose schema is not there.
     """
 
     step = "deserialise"
+    bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
-    def __init__(self, registry: SchemaRegistry, max_bytes: int, *, ordered: bool) -> None:
-        self._registry = registry
-        self._max_bytes = max_bytes
-        self._ordered = ordered
-        self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
+    registry: SchemaRegistry
+    max_bytes: int
+    ordered: bool = field(kw_only=True)
 
-    @override
     def request(self, item: Message) -> tuple[BatchKey, int | None] | None:
-        id_ = _id_of(item)
-        if self._ordered:
+        id_ = schema_id(_frame_of(item))
+        if self.ordered:
             return None, id_
         return (id_, id_) if id_ is not None else None
 
     @override
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[int | None], timeout: float
-    ) -> list[WriterSchema | None]:
-        ids = list(dict.fromkeys(id_ for id_ in requests if id_ is not None))
-        schemas = await asyncio.gather(*map(self._registry.schema, ids))
-        found = dict(zip(ids, schemas, strict=True))
-        return [None if id_ is None else found[id_] for id_ in requests]
+    async def call(self, batch_key: BatchKey, ids: Sequence[int | None], timeout: float) -> list[WriterSchema | None]:
+        wanted = list(dict.fromkeys(id_ for id_ in ids if id_ is not None))
+        schemas = await asyncio.gather(*map(self.registry.schema, wanted))
+        found = dict(zip(wanted, schemas, strict=True))
+        return [None if id_ is None else found[id_] for id_ in ids]
 
-    @override
     def on_result(self, item: Message, outcome: WriterSchema | BackendError | None) -> Message:
         if isinstance(outcome, BackendError):
             # A defect of ours: every failure of the registry is waited out.
@@ -257,12 +246,8 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         framed = _frame_of(item)
         if outcome is None or framed is None:
             return item
-        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self._max_bytes))
+        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self.max_bytes))
 
 
 def _frame_of(message: Message) -> bytes | None:
     return message.value if message.value is not None else message.key
-
-
-def _id_of(message: Message) -> int | None:
-    return schema_id(_frame_of(message))

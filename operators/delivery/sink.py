@@ -1,7 +1,6 @@
 """The sink: results, dead letters and the offsets that they answer are committed together, on a thread of its own.
 
-Rules
------
+Rules:
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
@@ -25,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
@@ -58,10 +57,7 @@ _RETRY: Final = 0.1
 
 @dataclass(eq=False)
 class Delivery:
-    """The sink's thread. `start` and `close` are called by the process.
-
-    `interval`: seconds from the begin of a transaction to the next one's; `failed` hears why the thread has ended.
-    """
+    """The sink's thread: transactions begin `interval` seconds apart; `failed` hears why the thread has ended."""
 
     producer: Producer
     consumer: Consumer
@@ -78,8 +74,8 @@ class Delivery:
         self._changed = threading.Condition()
         self._closing = self._advancing = self._flushing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
-        self._began: float | None = None
-        self._failing: float | None = None
+        # Infinite: no try is under way, and none has failed since all was committed.
+        self._began = self._failing = math.inf
 
     def start(self) -> None:
         """Start the thread."""
@@ -98,10 +94,7 @@ class Delivery:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds.
-
-        Returns at once if the thread does not run.
-        """
+        """Deliver the queued records at once and conclude, in at most `timeout` seconds, if the thread runs."""
         if not self._thread.is_alive():
             return
         with self._changed:
@@ -112,13 +105,11 @@ class Delivery:
 
     def stuck_for(self) -> float:
         """Seconds since the present try began; 0 between tries."""
-        began = self._began
-        return time.monotonic() - began if began is not None else 0.0
+        return max(0.0, time.monotonic() - self._began)
 
     def failing_for(self) -> float:
         """Seconds since the first of the tries that failed after the last one that committed all there was; else 0."""
-        since = self._failing
-        return time.monotonic() - since if since is not None else 0.0
+        return max(0.0, time.monotonic() - self._failing)
 
     def close(self) -> None:
         """Deliver the queued records, if that is possible now, then end the thread."""
@@ -174,7 +165,7 @@ class Delivery:
         return self._closing or self._flushing
 
     def _conclude(self) -> None:
-        standing = self.ledger.standing(self.consumer)
+        standing = self.ledger.standing(self.consumer.group_metadata)
         try:
             self.producer.conclude(standing.commits, standing.group)
         except RetriableDelivery as error:
@@ -187,13 +178,13 @@ class Delivery:
                     return []
                 continue
             answers = prepared
-            transaction = self.ledger.committable(answers, self.consumer)
+            transaction = self.ledger.committable(answers, self.consumer.group_metadata)
             if transaction.dropped:
                 self._abandon(transaction.dropped)
                 answers = [*transaction.records, *transaction.waiting]
             if not transaction.moves:
                 # What failed is another replica's now.
-                self._failing = None
+                self._failing = math.inf
                 return list(transaction.waiting)
             began = self._began = time.monotonic()
             committed = False
@@ -218,8 +209,8 @@ class Delivery:
                 self._confirm(transaction)
                 return list(transaction.waiting)
             finally:
-                self._began = None
-                self._note(began, committed=committed)
+                self._began = math.inf
+                self._failing = math.inf if committed else min(self._failing, began)
                 self.metrics.transactions["committed" if committed else "failed",].inc()
                 self.metrics.transaction_duration.observe(time.monotonic() - began)
 
@@ -230,19 +221,13 @@ class Delivery:
             self.producer.prepare()
             misplaced = self.reply_topics.find_refusals(answers)
         except RetriableDelivery as error:
-            self._note(began, committed=False)
+            self._failing = min(self._failing, began)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
             time.sleep(_RETRY)
             return None
         finally:
-            self._began = None
+            self._began = math.inf
         return self.way_out.fall_back(answers, misplaced) if misplaced else answers
-
-    def _note(self, began: float, *, committed: bool) -> None:
-        if committed:
-            self._failing = None
-        elif self._failing is None:
-            self._failing = began
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("delivery dropped records of partitions that were taken away", records=len(answers))
@@ -276,23 +261,17 @@ def compact(records: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
 
 
 def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:
-    """The trace of each message, once."""
     return dict.fromkeys(record.trace for record in records if record.trace is not None)
 
 
 @dataclass(frozen=True)
-class _Partition(StatelessSinkPartition[list[OutputRecord]]):
+class DeliverySink(DynamicSink[list[OutputRecord]], StatelessSinkPartition[list[OutputRecord]]):
+    """The dataflow's sink, and its only partition: takes lists of output records."""
+
     delivery: Delivery
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Self:  # noqa: ARG002
+        return self
 
     def write_batch(self, items: list[list[OutputRecord]]) -> None:
         self.delivery.enqueue([output_record for batch in items for output_record in batch])
-
-
-@dataclass(frozen=True)
-class DeliverySink(DynamicSink[list[OutputRecord]]):
-    """The dataflow's sink: takes lists of output records, to its only partition."""
-
-    delivery: Delivery
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
-        return _Partition(self.delivery)

@@ -1,7 +1,6 @@
 """The source: a thread of its own reads messages for the flow while there is credit.
 
-Rules
------
+Rules:
 - Only the consumer loop's thread calls the consumer; the engine's worker waits for nothing but the wake-up event.
 - Records beyond the credit wait here. While AHEAD or more wait, until it is half as many, or when stopping, the
   partitions are paused and polling goes on, so that the member stays in its group.
@@ -24,7 +23,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
@@ -101,10 +101,7 @@ class ConsumerLoop:
         self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
 
     def start(
-        self,
-        flush: Callable[[float], None],
-        advance: Callable[[], None],
-        arrived: Callable[[], None] = lambda: None,
+        self, flush: Callable[[float], None], advance: Callable[[], None], arrived: Callable[[], None] = lambda: None
     ) -> None:
         """Join the group and read; `flush` commits the answered messages, within the given seconds, and `advance` soon
         the positions for which no answer comes. `arrived` is called whenever messages have been read, before the flow
@@ -125,9 +122,7 @@ class ConsumerLoop:
         self.wakeup.set()
 
     def check(self) -> None:
-        """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
-        engine's, which would print its own stack.
-        """
+        """Raise FatalDelivery if a failure ended the source; raised in the worker, it would be the engine's panic."""
         if self._failure is not None:
             raise FatalDelivery(str(self._failure)) from self._failure
 
@@ -138,15 +133,8 @@ class ConsumerLoop:
             self._thread.join()
         self.consumer.close()
 
-    def stable(self) -> bool:
-        """True if the group has this member and no rebalance is under way."""
-        return self.consumer.stable()
-
     def take(self) -> list[Message]:
-        """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
-
-        Raises StopIteration at the end, and after a failure, which `check` raises.
-        """
+        """Messages read since the last call, or the first of many. Raises StopIteration at the end or a failure."""
         self.moved_at = time.monotonic()
         if self._failure is not None or self._drained:
             raise StopIteration
@@ -174,8 +162,9 @@ class ConsumerLoop:
         if self._stop_at is not None:
             self._finish_if_drained()
             return False
+        rebalance = Rebalance(self._on_assigned, self._on_revoked, partial(self._end, "lost"))
         try:
-            self.consumer.subscribe(self.topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
+            self.consumer.subscribe(self.topic, rebalance)
         except RetriableDelivery as error:
             log.warning("consumer cannot subscribe", topic=self.topic, reason=str(error), retry_in_s=_RETRY)
             return False
@@ -186,7 +175,9 @@ class ConsumerLoop:
         self._take_over()
         self._find_place()
         wanted = self._stop_at is None and len(self._ahead) < (AHEAD // 2 if self._paused else AHEAD)
-        self._gate(wanted)
+        if self._paused is None or self._paused is wanted:
+            self.consumer.fetch(self.ledger.partitions, wanted=wanted)
+            self._paused = not wanted
         try:
             self._ahead += self.consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
         except RetriableDelivery as error:
@@ -233,12 +224,6 @@ class ConsumerLoop:
             # A client may keep a partition paused over this, or not.
             self._paused = None
 
-    def _gate(self, wanted: bool) -> None:
-        if self._paused is None or self._paused is wanted:
-            switch = self.consumer.resume if wanted else self.consumer.pause
-            switch(self.ledger.partitions)
-            self._paused = not wanted
-
     def _finish_if_drained(self) -> None:
         if self._stop_at is None or self._drained or self._read:
             return
@@ -266,14 +251,11 @@ class ConsumerLoop:
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
                 legible = record.headers is not None and len(record.headers) <= MAX_HEADERS
-                headers = record.headers or () if legible else ()
-                messages.append(
-                    Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
-                )
+                headers, sent = record.headers or () if legible else (), record.timestamp
+                messages.append(Message(origin, record.key, record.value, headers, sent, received, clock, legible))
         return messages
 
     def _check_end(self, partition: TopicPartition) -> None:
-        """Raise FatalDelivery if the partition ends below what was read of it."""
         heard, read = self.consumer.ends([partition]).get(partition), self.ledger.next_offsets().get(partition)
         if heard is not None and read is not None and heard.last < read:
             raise FatalDelivery(
@@ -286,15 +268,11 @@ class ConsumerLoop:
         self.metrics.rebalances["assigned",].inc()
         with self._lock:
             self._assignments += 1
-            for partition in partitions:
-                self._assigned[partition] = self._assignments
+            self._assigned |= dict.fromkeys(partitions, self._assignments)
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._flush(_LAST_COMMIT)
         self._end("revoked", partitions)
-
-    def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        self._end("lost", partitions)
 
     def _end(self, how: str, partitions: Iterable[TopicPartition]) -> None:
         self.metrics.rebalances[how,].inc()
@@ -330,10 +308,7 @@ class ConsumerLoop:
 
 @dataclass(eq=False)
 class Lag:
-    """Reports the unread records to the metrics, and those that can't be read yet because a transaction is open.
-
-    Source: the partitions' ends that the client last heard of. For the consumer's thread.
-    """
+    """Reports unread records, and those behind open transactions, by the ends that the client heard; on its thread."""
 
     consumer: Consumer
     ledger: Ledger
@@ -359,28 +334,25 @@ class Lag:
         self._measured = set(known)
 
 
-@dataclass(frozen=True)
-class _Partition(StatelessSourcePartition[tuple[str, list[Message]]]):
-    loop: ConsumerLoop
-    wakeup: Wakeup
+KeyedMessages = tuple[str, list[Message]]
+"""A batch of messages, by its key."""
 
-    def next_batch(self) -> list[tuple[str, list[Message]]]:
-        woken = self.wakeup.wait()
+
+@dataclass(frozen=True)
+class MessageSource(DynamicSource[KeyedMessages], StatelessSourcePartition[KeyedMessages]):
+    """A source of keyed batches: at each wake-up the messages read, perhaps none. It is its own only partition."""
+
+    loop: ConsumerLoop
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Self:  # noqa: ARG002
+        if worker_count != 1:
+            raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
+        return self
+
+    def next_batch(self) -> list[KeyedMessages]:
+        woken = self.loop.wakeup.wait()
         messages = self.loop.take()
         return [(KEY, messages)] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST
-
-
-@dataclass(frozen=True)
-class MessageSource(DynamicSource[tuple[str, list[Message]]]):
-    """A source of batches by their key: at each wake-up the messages read, perhaps none. A process has one worker."""
-
-    loop: ConsumerLoop
-    wakeup: Wakeup
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
-        if worker_count != 1:
-            raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
-        return _Partition(self.loop, self.wakeup)

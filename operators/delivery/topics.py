@@ -1,8 +1,7 @@
 """The topics: which exist, how large a record each takes, how they are created, and which of those that queries choose
 by a pattern can be written to.
 
-Rules for reply topics
-----------------------
+Rules for reply topics:
 - The broker is asked, on the delivery's thread, before the first record for such a topic, and for a partition that a
   query chose; its answer counts for REMEMBERED seconds, and for MISSED seconds where there is no such topic or
   partition. After a delivery that failed it is asked again.
@@ -55,18 +54,12 @@ def require(settings: KafkaSettings, names: Sequence[str]) -> None:
 
 
 def warn_of_room(settings: KafkaSettings, topic: str) -> None:
-    """Warn if the dead-letter topic doesn't take more than `topic`, whose messages it is to hold.
-
-    Raises FatalDelivery.
-    """
+    """Warn if the dead-letter topic takes no more than `topic`, whose messages it holds. Raises FatalDelivery."""
     letters = settings.topics.dead_letters
     sizes = max_message_bytes(settings, [letters, topic])
     if sizes[letters] < (wanted := room_wanted(sizes[topic])):
-        log.warning(
-            "the dead letter of a message of the largest size is kept without the message",
-            topic=letters,
-            remedy=f"set {MAX} of {letters} to {wanted} or more",
-        )
+        cure = {"topic": letters, "remedy": f"set {MAX} of {letters} to {wanted} or more"}
+        log.warning("the dead letter of a message of the largest size is kept without the message", **cure)
 
 
 def room_wanted(max_bytes: int) -> int:
@@ -117,10 +110,7 @@ _UNAUTHORIZED: Final = 29
 
 
 def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
-    """The configuration of every topic of the settings as far as the broker tells it, None where it does not exist.
-
-    Raises FatalDelivery.
-    """
+    """The configuration of each topic of the settings, None where there is no such topic. Raises FatalDelivery."""
     names = [*_plan(settings)]
     with administration(settings) as admin:
         there = set(admin.list_topics())
@@ -138,30 +128,16 @@ def create(settings: KafkaSettings) -> list[str]:
                 read = [name for name in (roles.queries, roles.documents) if name in there]
                 largest = max(map(max_of, _configs(admin, read).values()), default=DEFAULT_MAX)
                 wanted[roles.dead_letters] = {MAX: str(room_wanted(largest))}
-            admin.create_topics(
-                {
-                    name: {
-                        "num_partitions": settings.partitions,
-                        "replication_factor": settings.replication_factor,
-                        "configs": wanted[name],
-                    }
-                    for name in missing
-                },
-                wait_for_metadata=True,
-            )
+            size = {"num_partitions": settings.partitions, "replication_factor": settings.replication_factor}
+            admin.create_topics({name: {**size, "configs": wanted[name]} for name in missing}, wait_for_metadata=True)
     return missing
 
 
 def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
-    return {
-        roles.queries: {},
-        **{name: {} for name in roles.listed_replies},
-        roles.documents: {},
-        roles.dead_letters: {},
-        roles.watermarks: _COMPACTED,
-    }
+    plain = (roles.queries, *roles.listed_replies, roles.documents, roles.dead_letters)
+    return {**{name: {} for name in plain}, roles.watermarks: _COMPACTED}
 
 
 _COMPACTED: Final = {

@@ -1,7 +1,6 @@
 """Which offsets of one partition are answered, and the commit that tells a new owner so. Pure.
 
-Rules
------
+Rules:
 - An offset is *seen* when it was read, in rising order; offsets have gaps (control records, aborted transactions), so
   the next one is never assumed to be +1.
 - The first record at an offset is the one that counts: there is one position for both.
@@ -18,8 +17,7 @@ import base64
 import binascii
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 METADATA_LIMIT: Final = 4096
 """The broker's default `offset.metadata.max.bytes`."""
@@ -38,16 +36,14 @@ class RepeatedOffset(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A position and its metadata."""
 
     offset: int
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPlan:
+class CommitPlan(NamedTuple):
     """A transaction's commit for one partition: `accepted` offsets become done, `waiting` ones don't fit in yet."""
 
     commit: Commit
@@ -58,30 +54,27 @@ class CommitPlan:
 class OffsetTracker:
     """The offsets of one partition, from one assignment to its end."""
 
-    __slots__ = ("_done", "_passed", "_position", "_seen")
+    __slots__ = ("_done", "_passed", "_seen", "position")
 
     def __init__(self, committed: Commit) -> None:
-        self._position = self._passed = committed.offset
+        self._passed = committed.offset
+        self.position = committed.offset
+        """The offset at which a new owner would start."""
         self._seen: deque[int] = deque()
         self._done = {offset for offset in decode(committed) if offset >= committed.offset}
 
     def __repr__(self) -> str:
-        return f"<OffsetTracker at {self._position}: {self.in_flight} in flight, {len(self._done)} done>"
-
-    @property
-    def position(self) -> int:
-        """The offset at which a new owner would start."""
-        return self._position
+        return f"<OffsetTracker at {self.position}: {self.in_flight} in flight, {len(self._done)} done>"
 
     @property
     def next_offset(self) -> int:
         """The lowest offset that may still come."""
-        return max(self._passed, self._position, self._seen[-1] + 1 if self._seen else 0)
+        return max(self._passed, self.position, self._seen[-1] + 1 if self._seen else 0)
 
     @property
     def advances(self) -> bool:
         """True if nothing is in flight, and the position can move on without an answer."""
-        return self.next_offset > self._position and self._done.issuperset(self._seen)
+        return self.next_offset > self.position and self._done.issuperset(self._seen)
 
     @property
     def in_flight(self) -> int:
@@ -89,10 +82,7 @@ class OffsetTracker:
         return sum(1 for offset in self._seen if offset not in self._done)
 
     def see(self, offset: int) -> bool:
-        """Note that `offset` was read; False if an earlier owner has answered it already.
-
-        Raises RepeatedOffset for an offset that isn't above the last one.
-        """
+        """Note an offset that was read; False if already answered. Raises RepeatedOffset unless it is the highest."""
         if offset < self.next_offset:
             raise RepeatedOffset(f"offset {offset}, and not {self.next_offset} or above")
         self._seen.append(offset)
@@ -122,10 +112,10 @@ class OffsetTracker:
     def apply_commit(self, plan: CommitPlan) -> None:
         """Note that the broker has committed the plan."""
         self._done.update(plan.accepted)
-        self._position = max(self._position, plan.commit.offset)
-        while self._seen and self._seen[0] < self._position:
+        self.position = max(self.position, plan.commit.offset)
+        while self._seen and self._seen[0] < self.position:
             self._seen.popleft()
-        self._done = {offset for offset in self._done if offset >= self._position}
+        self._done = {offset for offset in self._done if offset >= self.position}
 
     def _commit(self, done: set[int]) -> Commit:
         position = next((offset for offset in self._seen if offset not in done), self.next_offset)
@@ -153,8 +143,7 @@ def decode(commit: Commit) -> list[int]:
     if not commit.metadata.startswith(_VERSION):
         return []
     try:
-        data = base64.b64decode(commit.metadata[len(_VERSION) :], validate=True)
-        numbers = list(_varints(data))
+        numbers = list(_varints(base64.b64decode(commit.metadata[len(_VERSION) :], validate=True)))
     except (binascii.Error, ValueError):
         return []
     if sum(numbers[1::2]) > _MOST_DONE:

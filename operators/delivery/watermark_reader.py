@@ -1,7 +1,6 @@
 """The watermark reader: a replica follows the watermarks topic, so that its caches serve only fresh answers.
 
-Rules
------
+Rules:
 - Watermarks committed before a call of `caught_up` are in `of` when it returns: the reader requests the topic's end
   offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
 - All calls that begin during one request share the next one, so a call waits for two requests at most.
@@ -28,7 +27,7 @@ from typing import Final
 import structlog
 
 from operators.caching.watermark_table import WatermarkTable
-from operators.delivery.client import Tail
+from operators.delivery.client import TopicReader
 from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RankstreamError, RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -51,7 +50,7 @@ _Outcome = asyncio.Future[str | None]
 class WatermarkReader:
     """Reads the watermarks topic on a thread of its own. The process calls `start` and `close`."""
 
-    def __init__(self, tail: Callable[[], Tail], timeout: float) -> None:
+    def __init__(self, tail: Callable[[], TopicReader], timeout: float) -> None:
         """`timeout`: how many seconds a call waits at most."""
         self._tail = tail
         self._timeout = timeout
@@ -62,7 +61,8 @@ class WatermarkReader:
         self._next: _Outcome | None = None
         self._asked = threading.Event()
         self._closing = threading.Event()
-        self._behind = True
+        self.behind = True
+        """True if the reader has failed to read the topic since it last reached its end."""
         self._since = -math.inf
         self._warned = False
         self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
@@ -101,12 +101,7 @@ class WatermarkReader:
 
     def read_since(self, moment: float) -> bool:
         """True if all records are read that were in the topic at this moment of the monotonic clock."""
-        return self._since >= moment and not self._behind
-
-    @property
-    def behind(self) -> bool:
-        """True if the reader has failed to read the topic since it last reached its end."""
-        return self._behind
+        return self._since >= moment and not self.behind
 
     async def caught_up(self, timeout: float) -> None:
         """Return once all records are read that were in the topic at the time of the call; on one event loop only.
@@ -115,7 +110,7 @@ class WatermarkReader:
         passed, and BackendUnavailable if the broker doesn't answer, or at once if the reader is behind since a failure.
         """
         with self._calls:
-            if self._behind:
+            if self.behind:
                 raise BackendUnavailable("watermarks: the reader is behind since a failure")
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
@@ -125,7 +120,7 @@ class WatermarkReader:
         if not done:
             if timeout < self._timeout:
                 raise DeadlinePassed("watermarks: not read in time")
-            self._behind = True
+            self.behind = True
             raise BackendTimeout("watermarks: not read in time")
         if (reason := outcome.result()) is not None:
             raise BackendUnavailable(f"watermarks: {reason}")
@@ -140,7 +135,7 @@ class WatermarkReader:
                 self._closing.wait(_RETRY)
         self._fail("closed")
 
-    def _follow(self, tail: Tail) -> None:
+    def _follow(self, tail: TopicReader) -> None:
         heard = time.monotonic()
         while not self._closing.is_set():
             self._wait(tail)
@@ -155,18 +150,22 @@ class WatermarkReader:
             else:
                 self._read(tail, ends)
                 self._since = began
-                self._succeed()
+                self.behind = False
+                if self._warned:
+                    log.info("watermark reader caught up")
+                self._warned = False
+                _complete(self._present, None)
                 heard = time.monotonic()
 
-    def _wait(self, tail: Tail) -> None:
+    def _wait(self, tail: TopicReader) -> None:
         """Return when the ends are asked for, or at once while the reader is behind."""
-        while not self._behind and not self._asked.wait(_IDLE):
+        while not self.behind and not self._asked.wait(_IDLE):
             self._poll(tail, 0)
         self._asked.clear()
         with self._calls:
             self._present, self._next = self._next, None
 
-    def _read(self, tail: Tail, ends: dict[int, int]) -> None:
+    def _read(self, tail: TopicReader, ends: dict[int, int]) -> None:
         """Read up to the ends, however long it takes; calls fail while it takes longer than the timeout."""
         began = moved = time.monotonic()
         positions = tail.positions()
@@ -183,11 +182,11 @@ class WatermarkReader:
                 moved = now
             wait = _POLL if now - moved < self._timeout else _LONG_POLL
             if now - began > self._timeout:
-                self._behind = True
+                self.behind = True
             if now - moved > _AGAIN:
                 raise RetriableDelivery("no record was read although the topic has more")
 
-    def _poll(self, tail: Tail, wait: float) -> None:
+    def _poll(self, tail: TopicReader, wait: float) -> None:
         """Apply new records. Raises RetriableDelivery, also if a position went back."""
         before = tail.positions()
         records = tail.poll(wait)
@@ -204,16 +203,9 @@ class WatermarkReader:
         if ignored:
             log.warning("watermark reader ignored invalid records", records=ignored)
 
-    def _succeed(self) -> None:
-        self._behind = False
-        if self._warned:
-            log.info("watermark reader caught up")
-        self._warned = False
-        _complete(self._present, None)
-
     def _fail(self, reason: str) -> None:
         with self._calls:
-            self._behind = True
+            self.behind = True
             waiting, self._next = self._next, None
         if not self._warned and not self._closing.is_set():
             log.warning("watermark reader is behind: caches are bypassed", reason=reason)

@@ -21,7 +21,7 @@ What a topic refuses in spite of that takes its next form, until one is taken:
 A dead letter says in a header why it has another form than its first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -40,6 +40,7 @@ from operators.wire.cloud_event import CloudEvent
 from operators.wire.message import Cause, Headers, Message, Origin, Rejected, Trace, sent_at
 from operators.wire.parsing import ParsedMessage, parse_refused
 from operators.wire.reply import Replies, correlating, refused_result
+from operators.wire.shortening import CursorAfter
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.result import Status
@@ -55,11 +56,8 @@ Target = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """Makes the output records of one flow.
-
-    `replies` choose the place of a result; others go to `results`. `max_bytes` is the largest record of each topic
-    whose limit is known. `source` is that of results that are CloudEvents. Without `tells`, refused messages have dead
-    letters alone.
+    """Makes the output records of one flow: `replies` choose places, or `results`; `max_bytes` are the known limits of
+    topics; `source` is that of CloudEvents; without `tells`, refused messages have dead letters alone.
     """
 
     results: str
@@ -71,9 +69,7 @@ class WayOut:
     tells: bool
     signals: Signals
 
-    def answer(
-        self, query: InFlight, event: Mapping[str, Any], cursor: Callable[[int], str | None]
-    ) -> list[OutputRecord]:
+    def answer(self, query: InFlight, event: Mapping[str, Any], cursor: CursorAfter) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
         asked = query.asked.canonical
         target = (asked.reply.topic or self.results, asked.reply.partition)
@@ -106,9 +102,7 @@ class WayOut:
         told = self._tell(letter, parsed)
         return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
-    def fall_back(
-        self, records: Sequence[OutputRecord], refused: Mapping[int, RefusalCode | str]
-    ) -> list[OutputRecord]:
+    def fall_back(self, records: Sequence[OutputRecord], faults: Mapping[int, RefusalCode | str]) -> list[OutputRecord]:
         """The records, with their next forms in place of those, by `id`, that a topic refuses or that have no place.
 
         A `str` says why there is no such place as the query chose. Raises FatalDelivery if there is no further form.
@@ -116,7 +110,7 @@ class WayOut:
         return [
             form
             for record in records
-            for form in (self._next_forms(record, refused[id(record)]) if id(record) in refused else [record])
+            for form in (self._next_forms(record, faults[id(record)]) if id(record) in faults else [record])
         ]
 
     def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
@@ -203,7 +197,6 @@ class WayOut:
         time: float | None,
         event: Mapping[str, Any],
     ) -> OutputRecord:
-        """The record of a result, in the kind of event that the query came as."""
         topic, partition = target
         headers, document = context, event
         if envelope is not None:
@@ -221,11 +214,8 @@ class WayOut:
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
-    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why.
-
-    Of an old message the timestamp is in a header.
-    """
-    message = rejected.message
+    """The record for a rejected message: the message itself, and headers that say why and, for an old one, when."""
+    message, origin = rejected.message, rejected.message.origin
     # A float of seconds rounds the latest possible times up.
     stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None
     old = stamp is not None and message.received - message.timestamp > _OLD
@@ -233,18 +223,9 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
-    headers = message.headers + _why(message.origin, cause) + traced + _stamp(stamp if old else None)
-    return OutputRecord(
-        topic,
-        key,
-        message.value,
-        headers,
-        timestamp_ms=None if old else stamp,
-        origin=message.origin,
-        form=RecordForm.DEAD_LETTER,
-        cause=cause,
-        message=message,
-    )
+    headers = message.headers + _why(origin, cause) + traced + _stamp(stamp if old else None)
+    at, form = None if old else stamp, RecordForm.DEAD_LETTER
+    return OutputRecord(topic, key, message.value, headers, at, origin=origin, form=form, cause=cause, message=message)
 
 
 def without_payload(
@@ -252,17 +233,9 @@ def without_payload(
 ) -> OutputRecord:
     """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
     cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
-    return replace(
-        refused,
-        topic=topic,
-        key=short_key(refused.key),
-        value=None,
-        headers=_why(refused.origin, cause),
-        timestamp_ms=None,
-        partition=None,
-        form=RecordForm.WITHOUT_PAYLOAD,
-        cause=cause,
-    )
+    key, headers, form = short_key(refused.key), _why(refused.origin, cause), RecordForm.WITHOUT_PAYLOAD
+    letter = replace(refused, topic=topic, key=key, value=None, headers=headers, form=form, cause=cause)
+    return replace(letter, timestamp_ms=None, partition=None)
 
 
 def short_key(key: bytes | None) -> bytes:

@@ -32,19 +32,10 @@ from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
+from operators.indexing import point as points
 from operators.indexing.decode import Occurrences
 from operators.indexing.deletion import Contexts, Deletion, Forgotten
-from operators.indexing.document import DeletionInFlight, DocumentInFlight, EventInFlight, newest, patches_to_apply
-from operators.indexing.point import (
-    change_of,
-    deletable,
-    deletable_parts,
-    hash_patches,
-    patches_over,
-    point,
-    read_by_patches,
-    writable,
-)
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents, EventInFlight, Events, newest
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
@@ -58,12 +49,15 @@ log = structlog.stdlib.get_logger(__name__)
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+Probe = Callable[[], Awaitable[object]]
+Refusal = InputError | BackendError
 
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
 
 _NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
+_UNREADABLE: Final = "embedder does not know the script of a document, whose vector says little"
 
 ENOUGH: Final = {Blame.REQUEST: 2, Blame.UNKNOWN: 3, Blame.BACKEND: 6}
 """Failures of a single document after which it is refused, by what the backend said.
@@ -73,10 +67,7 @@ An answer says more than silence: a time-out and a broken connection have many c
 
 
 async def until_answered(
-    call: Callable[[], Awaitable[Outcome]],
-    *,
-    alone: bool = True,
-    control: Callable[[], Awaitable[object]] | None = None,
+    call: Callable[[], Awaitable[Outcome]], *, alone: bool = True, control: Probe | None = None
 ) -> Outcome:
     """Call until the backend answers, waiting ever longer in between. Raises BackendError for a refusal.
 
@@ -105,7 +96,7 @@ async def until_answered(
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool:
+async def _answers(control: Probe, times: int) -> bool:
     try:
         for _ in range(times):
             await control()
@@ -115,9 +106,7 @@ async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool
 
 
 async def ask_all(
-    items: Sequence[Item],
-    call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
-    control: Callable[[], Awaitable[object]] | None = None,
+    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]], control: Probe | None = None
 ) -> list[Outcome | BackendError]:
     """Call until the backend answers; bisect a refused batch. An outcome of each item, or the error that refuses it."""
 
@@ -149,12 +138,10 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
     refused: ClassVar = "refused"
 
-    @override
     def request(self, item: EventInFlight) -> tuple[BatchKey, EventInFlight]:
         # Every document has the same batch key, so that none overtakes another.
         return _BATCH_KEY, item
 
-    @override
     def on_result(self, item: EventInFlight, outcome: Outcome | BackendError) -> EventInFlight:
         if isinstance(outcome, BackendError):
             # Only refusals come here, and defects of ours: everything else was waited out.
@@ -179,27 +166,21 @@ class DocumentTexts(DocumentStage[Vector | None]):
         """True if a document that is written needs a vector."""
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[Vector | BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[Vector | BackendError | None]:
         if (encoder := self.encoder) is None:
             return [None] * len(documents)
 
-        async def embed(some: Sequence[DocumentInFlight]) -> list[Vector]:
+        async def embed(some: Documents) -> list[Vector]:
             texts = [document.content for document in some]
             return await encoder.embed(texts, purpose="document", timeout=self.timeout)
 
         async def control() -> None:
             await encoder.embed([CONTROL], purpose="document", timeout=self.timeout)
 
-        needing = [
-            document
-            for document in documents
-            if isinstance(document, DocumentInFlight) and document.event.op == "upsert" and self.needs(document)
-        ]
-        vectors: dict[EventInFlight, Vector | BackendError] = dict(
-            zip(needing, await ask_all(needing, embed, control), strict=True)
-        )
+        upserts = [each for each in documents if isinstance(each, DocumentInFlight) and each.event.op == "upsert"]
+        needing = [document for document in upserts if self.needs(document)]
+        found = await ask_all(needing, embed, control)
+        vectors: dict[EventInFlight, Vector | BackendError] = dict(zip(needing, found, strict=True))
         return [vectors.get(document) for document in documents]
 
 
@@ -210,14 +191,8 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
     step = "embed"
 
     count: Callable[[], None] = lambda: None
-    _unreadable: Occurrences = field(
-        default_factory=lambda: Occurrences(
-            "embedder does not know the script of a document, whose vector says little"
-        ),
-        init=False,
-    )
+    _unreadable: Occurrences = field(default_factory=partial(Occurrences, _UNREADABLE), init=False)
 
-    @override
     def needs(self, document: DocumentInFlight) -> bool:
         return document.event.vector is None
 
@@ -236,7 +211,6 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
 
     step = "encode"
 
-    @override
     def needs(self, document: DocumentInFlight) -> bool:
         return not is_blank(document.content)
 
@@ -274,11 +248,9 @@ class Writer(DocumentStage[InputError | None]):
             raise answer
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[InputError | BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[Refusal | None]:
         """One outcome an event; a document that a newer one of the batch replaces is done with it."""
-        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
+        outcomes: dict[EventInFlight, Refusal | None] = {}
         for _, run in groupby(documents, type):
             events = list(run)
             outcomes |= await self._write([each for each in events if isinstance(each, DocumentInFlight)])
@@ -287,10 +259,8 @@ class Writer(DocumentStage[InputError | None]):
                     outcomes[each] = await self._forget(each)
         return [outcomes.get(document) for document in documents]
 
-    async def _write(
-        self, documents: Sequence[DocumentInFlight]
-    ) -> dict[EventInFlight, InputError | BackendError | None]:
-        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
+    async def _write(self, documents: Documents) -> dict[EventInFlight, Refusal | None]:
+        outcomes: dict[EventInFlight, Refusal | None] = {}
         fit = []
         for document in documents:
             document.expires = self.catalogue.capabilities_of(document.collection).expires
@@ -300,7 +270,7 @@ class Writer(DocumentStage[InputError | None]):
             else:
                 fit.append(document)
         by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
-        for document in (*newest(fit), *patches_to_apply(fit)):
+        for document in newest(fit):
             by_collection[document.collection].append(document)
         for collection, there in by_collection.items():
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
@@ -315,12 +285,11 @@ class Writer(DocumentStage[InputError | None]):
         missing = (document for document in documents if document.missing)
         return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
 
-    async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
-        """Delete what a deletion of many names. Its error, if it is refused."""
+    async def _forget(self, deletion: DeletionInFlight) -> Refusal | None:
+        """Delete what a deletion of many names."""
         filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
-        conditions = [condition(on_index(each, able.indexed)) for each in filters]
-        forgotten = Forgotten.of(deletion.version, conditions)
+        forgotten = Forgotten.of(deletion.version, [condition(on_index(each, able.indexed)) for each in filters])
         try:
             if able.indexed is not None:
                 check_indexes(filters, able.indexed)
@@ -330,25 +299,22 @@ class Writer(DocumentStage[InputError | None]):
             return refused
         return error
 
-    async def _upsert(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
-        collection = batch[0].collection
-        bm25 = self.catalogue.analyser(collection)
-        made = partial(point, names=self.names, bm25=bm25, context=self.context)
+    async def _upsert(self, physical: str, batch: Documents) -> None:
+        bm25 = self.catalogue.analyser(batch[0].collection)
+        made = partial(points.point, names=self.names, bm25=bm25, context=self.context)
         for document in batch:
             document.patches = {}
-        await self.qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self.timeout)
+        await self.qdrant.upsert(physical, list(map(made, batch)), points.writable(batch), timeout=self.timeout)
         # Most points have no patch. Those that have one were left alone, and are written one by one.
         due = await self._unwritten(physical, batch)
         while due:
             for document, payload in due:
-                document.patches = patches_over(payload, document.version)
-                condition = writable([document], payload.get(PATCHED))
+                document.patches = points.patches_over(payload, document.version)
+                condition = points.writable([document], payload.get(PATCHED))
                 await self.qdrant.upsert(physical, [made(document)], condition, timeout=self.timeout)
             due = await self._unwritten(physical, [document for document, _ in due])
 
-    async def _unwritten(
-        self, physical: str, batch: Sequence[DocumentInFlight]
-    ) -> list[tuple[DocumentInFlight, Payload]]:
+    async def _unwritten(self, physical: str, batch: Documents) -> list[tuple[DocumentInFlight, Payload]]:
         """The upserts that the index has neither as they were written nor newer, with the patches that it has."""
         ids = [document.point_id for document in batch]
         found = await self.qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self.timeout)
@@ -358,29 +324,30 @@ class Writer(DocumentStage[InputError | None]):
             payload = found.get(document.point_id, {})
             if payload.get(VERSION, -math.inf) > document.version:
                 continue
-            if payload.get(VERSION) != document.version or payload.get(PATCHED) != hash_patches(document.patches):
+            written = document.version, points.hash_patches(document.patches)
+            if (payload.get(VERSION), payload.get(PATCHED)) != written:
                 due.append((document, payload))
         return due
 
-    async def _delete(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
-        for part in deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
-            await self.qdrant.delete(physical, deletable(part), timeout=self.timeout)
+    async def _delete(self, physical: str, batch: Documents) -> None:
+        for part in points.deletable(batch, self.qdrant.limits_of(physical).conditions):
+            await self.qdrant.delete(physical, part, timeout=self.timeout)
 
-    async def _patch(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+    async def _patch(self, physical: str, batch: Documents) -> None:
         """Apply patches, and read again until the index has them all."""
         due: dict[str, list[DocumentInFlight]] = {}
         for document in batch:
             due.setdefault(document.point_id, []).append(document)
         again = False
         while due:
-            names = read_by_patches(self.context)
+            names = points.read_by_patches(self.context)
             found = await self.qdrant.retrieve(physical, list(due), names, timeout=self.timeout)
             changes = {}
             for id_, there in due.items():
                 if id_ not in found:
                     for document in there:
                         document.missing = True
-                elif (change := change_of(found[id_], there, self.context, again=again)) is not None:
+                elif (change := points.change_of(found[id_], there, self.context, again=again)) is not None:
                     changes[id_] = change
             if changes:
                 await self.qdrant.change(physical, list(changes.values()), timeout=self.timeout)

@@ -15,8 +15,7 @@ in are found by every reading, also by that of a successor after a crash.
 A context is written only to the version and group of the document that it was read for: a request that comes late, even
 from an indexer that has ended, never gives a document that is shown the words of neighbours that are hidden.
 
-Neighbours
-----------
+Neighbours:
 - A document's place is its group and its value in the order; of equal values the point's id decides.
 - Documents of one group have the same tier and labels, firewall or not: who may see one of them may see all, so that
   being found by a context tells nothing of a document that is hidden.
@@ -30,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, EventInFlight
+from operators.indexing.document import DocumentInFlight, Documents, EventInFlight, Events
 from operators.indexing.point import GroupPosition, has_value, moves, spell
 from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
@@ -56,8 +55,7 @@ _PAGE: Final = 256
 DenseVector = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ContextDocument:
+class ContextDocument(NamedTuple):
     """A document as its neighbours see it; `version` is None where the index has none of it."""
 
     id: str
@@ -100,12 +98,8 @@ def join_contents(window: Window) -> str:
     return "\n".join(member.content for member in window if member.content)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The content of a context: its window, and the dense vectors of the documents in it that have one.
-
-    `left`: which of the documents that it is written for are in it no more.
-    """
+class Context(NamedTuple):
+    """A context's window, its documents' dense vectors, and which of those that it is written for have `left`."""
 
     window: Window
     dense: tuple[DenseVector, ...]
@@ -126,9 +120,7 @@ class ContextWriter(DocumentStage[None]):
     timeout: float
 
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
-    ) -> list[BackendError | None]:
+    async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
         by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
         for document in documents:
@@ -141,7 +133,7 @@ class ContextWriter(DocumentStage[None]):
             refused.update(zip(there, errors, strict=True))
         return [refused.get(document) for document in documents]
 
-    async def _update_of(self, physical: str, documents: Sequence[DocumentInFlight]) -> None:
+    async def _update_of(self, physical: str, documents: Documents) -> None:
         await self.update(physical, documents[0].collection, {document.point_id for document in documents})
 
     async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
@@ -175,21 +167,16 @@ class ContextWriter(DocumentStage[None]):
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        only = PayloadTest(
-            (GROUP, ORDER), lambda id_, payload: ContextDocument.of(id_, payload).position == members[id_]
-        )
+        only = PayloadTest((GROUP, ORDER), lambda id_, fields: ContextDocument.of(id_, fields).position == members[id_])
         every, timeout = sorted(members), self.timeout
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
         )
-        return {
-            id_: Context(
-                window,
-                tuple(tuple(vectors[each.id]) for each in window if each.id in vectors),
-                _find_left(naming.get(id_, {}), window, ids),
-            )
-            for id_, window in found.items()
-        }
+        contexts = {}
+        for id_, window in found.items():
+            dense = tuple(tuple(vectors[each.id]) for each in window if each.id in vectors)
+            contexts[id_] = Context(window, dense, _find_left(naming.get(id_, {}), window, ids))
+        return contexts
 
     async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[ContextDocument]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
@@ -197,9 +184,8 @@ class ContextWriter(DocumentStage[None]):
         within = has_value(GROUP, group)
         if self.qdrant.limits_of(physical).page(_PAGE) < _PAGE:
             # Pages in order can't pass by more documents of one place than a page may have: the whole group is read.
-            found_by_id = self.qdrant.records(
-                physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
-            )
+            where = {"must": [within]}
+            found_by_id = self.qdrant.records(physical, where, limit=_PAGE, fields=_FIELDS, timeout=self.timeout)
             return [ContextDocument.of(each.id, each.payload) async for each in found_by_id]
         found: dict[str, ContextDocument] = {}
         rest, limit = orders, _PAGE
@@ -248,17 +234,10 @@ class ContextWriter(DocumentStage[None]):
         vectors[self.names.sparse_context] = spell(terms) if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
-        return Change(id_, vectors, named, _same(own))
-
-
-def _same(member: ContextDocument) -> list[Mapping[str, Any]]:
-    """The conditions by which a document is still the one that was read, for the same sources."""
-    same: list[Mapping[str, Any]] = []
-    if member.version is not None:
-        same.append(has_value(VERSION, member.version))
-    if member.position is not None:
-        same.append(has_value(GROUP, member.position.group))
-    return same
+        # The document is still the one that was read, for the same sources.
+        same = {VERSION: own.version, GROUP: own.position.group if own.position is not None else None}
+        conditions = [has_value(name, value) for name, value in same.items() if value is not None]
+        return Change(id_, vectors, named, conditions)
 
 
 def mean_direction(vectors: Sequence[DenseVector]) -> NDArray[np.float32] | None:

@@ -1,7 +1,6 @@
 """Copying: the documents of a collection go into a new one, read from the fields that their points keep.
 
-Rules
------
+Rules:
 - A document is written as its events would write it: embedded, encoded and analysed again, with its version, its
   patches and its expiry. What the new settings refuse is left out, and the log says so.
 - A vector that a document brought is told from an embedder's by nothing. It is copied where no embedder is configured,
@@ -40,10 +39,7 @@ Event = dict[str, Any]
 
 
 def events_of(payload: Mapping[str, Any], vector: Sequence[float] | None = None) -> list[tuple[int, Event]]:
-    """The events that give the document with this payload, each with its version in ms: the upsert, then patches.
-
-    A field that a patch changed has no other value than the patch's.
-    """
+    """The events that give this document, with versions in ms: the upsert, then patches of what they changed."""
     patches, version = read_patches(payload), payload[VERSION]
     fields = {name: value for name, value in payload.items() if not name.startswith(_OWN) and name not in patches}
     upsert = fields if vector is None else {**fields, VECTOR: vector}
@@ -65,14 +61,9 @@ class Copier:
     timeout: float
 
     async def copy_page(self, source: str, target: str, offset: str | None) -> tuple[int, str | None]:
-        """Copy the page that begins at `offset`: the number of its documents, and where the next page begins.
-
-        Raises BackendError where the source can't be read; the target is waited for.
-        """
+        """Copy the page at `offset`: its count of documents, the next offset. Raises BackendError for the source."""
         page = await self.qdrant.scroll(source, limit=_PAGE, offset=offset, timeout=self.timeout)
-        shown = {
-            each.id: each.payload for each in page.records if NAMESPACE in each.payload and VERSION in each.payload
-        }
+        shown = {each.id: each.payload for each in page.records if {NAMESPACE, VERSION} <= each.payload.keys()}
         tombstones = [
             {"id": each.id, "vector": {}, "payload": each.payload} for each in page.records if FORGOTTEN in each.payload
         ]
@@ -81,9 +72,8 @@ class Copier:
         vectors: Mapping[str, Any] = {}
         if self.own is not None and shown:
             vectors = await self.qdrant.vectors(source, list(shown), self.own, timeout=self.timeout)
-        await self._write(
-            [event for id_, payload in shown.items() for event in self._events(payload, vectors.get(id_))]
-        )
+        events = [event for id_, payload in shown.items() for event in self._events(payload, vectors.get(id_))]
+        await self._write(events)
         return len(shown), page.next_offset
 
     def _events(self, payload: Mapping[str, Any], vector: Sequence[float] | None) -> list[EventInFlight]:

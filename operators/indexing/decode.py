@@ -20,23 +20,16 @@ from operators.mapping.rows import name_by_texts, read_row, rename_columns, unwr
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse_message
-from schemas.document import (
-    COLUMNS,
-    DELETE_WHERE,
-    LANG,
-    MAX_DOCUMENT_PARTS,
-    NAMESPACE,
-    TEXT,
-    VECTOR,
-    DeletionEvent,
-    DocumentEvent,
-    point_id,
-)
+from schemas import document as keys
+from schemas.document import DeletionEvent, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
 
-_CONTENT: Final = ("title", TEXT, VECTOR, LANG)
+_CONTENT: Final = ("title", keys.TEXT, keys.VECTOR, keys.LANG)
+
+_TOMBSTONE: Final = "a message without value is a deletion, and its key"
+_PATCH: Final = "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -56,10 +49,8 @@ class Occurrences:
         """Count a document, and log it if a minute has passed."""
         self._count += 1
         if message.clock >= self._due:
-            place = message.origin
-            log.warning(
-                self._event, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
-            )
+            at = message.origin
+            log.warning(self._event, topic=at.topic, partition=at.partition, offset=at.offset, count=self._count)
             self._due, self._count = message.clock + INTERVAL, 0
 
 
@@ -73,8 +64,8 @@ class DocumentDecoder:
     default_namespace: str
     dimension: int
     documents: DocumentSettings = field(default_factory=DocumentSettings)
-    read: tuple[str, ...] = COLUMNS
-    searched: tuple[str, ...] = COLUMNS
+    read: tuple[str, ...] = keys.COLUMNS
+    searched: tuple[str, ...] = keys.COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
@@ -84,8 +75,7 @@ class DocumentDecoder:
 
     def to_in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
         """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
-        many = given.get("op") == DELETE_WHERE
-        event = read_deletion(given) if many else validate(DocumentEvent, given)
+        event = read_deletion(given) if given.get("op") == keys.DELETE_WHERE else validate(DocumentEvent, given)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
@@ -102,20 +92,16 @@ class DocumentDecoder:
         )
 
     def _check_patch(self, event: DocumentEvent) -> None:
-        """Raise InputError `invalid` for a change of a field that is embedded or searched by words."""
         roots = {*_CONTENT, *(path.partition(".")[0] for path in (*self.read, *self.searched))}
         if found := sorted(roots & event.changed):
-            problem = (
-                "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
-            )
-            raise invalid(found[0], problem, getattr(event, found[0]))
+            raise invalid(found[0], _PATCH, getattr(event, found[0]))
 
     def _read(self, message: Message) -> dict[str, Any]:
         rows = self.documents.envelope == "debezium"
         columns = self.documents.columns
         if message.value is None:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
-        parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
+        parsed = parse_message(message, self.max_bytes, keys.MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
         event = read_markup(read_row(parsed.event, self.documents), "html", self.documents.html)
@@ -129,8 +115,9 @@ def read_deletion(given: dict[str, Any]) -> DeletionEvent:
     """
     event = validate(DeletionEvent, given)
     for place, each in on_fields(event.filters, "filters"):
-        if each.field == NAMESPACE:
-            raise invalid(f"{place}.field", "the event's own `namespace` says this; leave the filter out", NAMESPACE)
+        if each.field == keys.NAMESPACE:
+            cure = "the event's own `namespace` says this; leave the filter out"
+            raise invalid(f"{place}.field", cure, keys.NAMESPACE)
     return event
 
 
@@ -146,9 +133,7 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
     """
     named = _read_key(key)
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(name, str) for name in named)):
-        raise InputError(
-            DeadLetterClass.INVALID, 'a message without value is a deletion, and its key ["namespace", "id"]', "key"
-        )
+        raise InputError(DeadLetterClass.INVALID, f'{_TOMBSTONE} ["namespace", "id"]', "key")
     namespace, id_ = named
     return {"op": "delete", "namespace": namespace, "id": id_}
 
@@ -158,9 +143,8 @@ def read_tombstone(key: bytes | None, columns: Mapping[str, str]) -> dict[str, A
     row = _read_key(key)
     event = name_by_texts(rename_columns(unwrap(row), columns)) if isinstance(row, dict) else {}
     if event.get("id") is None:
-        what = f"a message without value is a deletion, and its key has the column {columns.get('id', 'id')}"
-        raise InputError(DeadLetterClass.INVALID, what, "key")
-    return {"op": "delete", **{name: event[name] for name in ("id", NAMESPACE) if event.get(name) is not None}}
+        raise InputError(DeadLetterClass.INVALID, f"{_TOMBSTONE} has the column {columns.get('id', 'id')}", "key")
+    return {"op": "delete", **{name: event[name] for name in ("id", keys.NAMESPACE) if event.get(name) is not None}}
 
 
 def _read_key(key: bytes | None) -> object:

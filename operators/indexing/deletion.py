@@ -5,8 +5,7 @@ A namespace has one tombstone in each collection that forgot something of it: a 
 namespace, so no query, count or scroll of documents finds it. It names versions, each with conditions: a document of
 this version or an earlier one that meets them is forgotten. Without conditions all are.
 
-Rules
------
+Rules:
 - A document's version is that of its upsert. A patch is no version of it: a filter sees the fields as the index has
   them when the filter is applied.
 - A tombstone is written before the documents are deleted. So a crash in between is repaired when the event is read
@@ -45,7 +44,7 @@ from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
-from operators.indexing.document import DeletionInFlight, DocumentInFlight
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents
 from operators.indexing.point import has_value, hash_patches, up_to
 from schemas.document import DESTINATION, EXPIRES, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION
 from schemas.errors import BackendError, invalid
@@ -102,7 +101,7 @@ class Forgotten(NamedTuple):
 Tombstone = Sequence[Forgotten]
 """The deletions of many in a namespace, the latest version first; so that of the whole can only be the last."""
 
-Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
+Write = Callable[[str, Documents], Awaitable[None]]
 
 
 def within(destination: str, namespace: str) -> list[Condition]:
@@ -208,28 +207,22 @@ class Deletion:
         """
         deleted = 0
         # What is deleted is named in one condition.
-        page_size = min(_PAGE, self.qdrant.limits_of(physical).listed or _PAGE)
+        most, which = min(_PAGE, self.qdrant.limits_of(physical).listed or _PAGE), {"must": [condition]}
         while True:
-            found = await self.qdrant.scroll(
-                physical, {"must": [condition]}, limit=page_size, fields=False, timeout=self.timeout
-            )
+            found = await self.qdrant.scroll(physical, which, limit=most, fields=False, timeout=self.timeout)
             if not found.records:
                 return deleted
             ids = [record.id for record in found.records]
             if self.contexts is not None:
                 # First they lose their place, then the neighbours are written: a crash leaves them to be found again.
-                gone = {GROUP: None, ORDER: None}
-                changes = [Change(id_, {}, gone, [condition]) for id_ in ids]
+                changes = [Change(id_, {}, {GROUP: None, ORDER: None}, [condition]) for id_ in ids]
                 await self.qdrant.change(physical, changes, timeout=self.timeout)
                 await self.contexts.update(physical, collection, ids)
             # A later version of one may have come meanwhile.
-            where = {"must": [{"has_id": ids}, condition]}
-            await self.qdrant.delete(physical, where, timeout=self.timeout)
+            await self.qdrant.delete(physical, {"must": [{"has_id": ids}, condition]}, timeout=self.timeout)
             deleted += len(ids)
 
-    async def _enforce(
-        self, physical: str, tombstones: Mapping[str, Tombstone], documents: Sequence[DocumentInFlight]
-    ) -> None:
+    async def _enforce(self, physical: str, tombstones: Mapping[str, Tombstone], documents: Documents) -> None:
         """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
         by_tombstone: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
         for document in documents:
@@ -283,26 +276,22 @@ class Deletion:
 
     async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
         """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
-        place = within(deletion.destination, deletion.namespace)
+        namespace = deletion.namespace
+        place = within(deletion.destination, namespace)
         later, which = {"must": [*place, forgotten.later()]}, {"must": [*place, forgotten.condition()]}
         # Qdrant refuses here what it cannot search or delete by, before a tombstone has it. The second request deletes
         # nothing: its id is the tombstone's, which no condition of documents matches.
         await self.qdrant.count(physical, later, timeout=self.timeout)
         nothing = {"must": [{"has_id": [deletion.point_id]}, which]}
         await self.qdrant.delete(physical, nothing, timeout=self.timeout)
-        await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
+        await self._add(physical, deletion.point_id, namespace, forgotten)
         deleted = await self.delete(physical, deletion.collection, which)
         stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
         deletion.emptied = forgotten.whole_namespace and not stayed
-        log.info(
-            "namespace forgotten",
-            collection=physical,
-            namespace=deletion.namespace,
-            deleted=deleted,
-            later_versions=stayed,
-        )
+        details = {"collection": physical, "namespace": namespace, "deleted": deleted, "later_versions": stayed}
+        log.info("namespace forgotten", **details)
 
-    async def guard(self, physical: str, batch: Sequence[DocumentInFlight], write: Write) -> None:
+    async def guard(self, physical: str, batch: Documents, write: Write) -> None:
         """Write documents of a collection, and nothing forgotten: until no tombstone has come meanwhile."""
         known = await self.tombstones(physical, batch)
         while True:
@@ -330,10 +319,7 @@ class Expiry:
     clock: Callable[[], float] = time.time
 
     async def delete_periodically(self) -> None:
-        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
-
-        A defect is raised after all collections have had their turn.
-        """
+        """Delete again and again, until cancelled; a failure is logged, a defect raised behind all collections."""
         while True:
             defect: Exception | None = None
             for collection in self.collections:

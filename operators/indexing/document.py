@@ -4,18 +4,14 @@ A namespace that was deleted and has no document any more has no watermark, eith
 cached. Its next document gives it one again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
-
-from bytewax import operators as op
-from bytewax.dataflow import Stream, operator
 
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import WayOut
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import join_fields
-from operators.runtime.stage import Batch, Batches
 from operators.text.terms import SparseVector
 from operators.wire.message import Message, Rejected
 from schemas.document import COLUMNS, DeletionEvent, DocumentEvent, point_id
@@ -30,10 +26,8 @@ Patches = Mapping[str, tuple[int, Any]]
 
 @dataclass(slots=True, eq=False)
 class EventInFlight:
-    """One event of the documents topic on its way.
-
-    `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once the event is
-    applied, and empty before.
+    """One event of the documents topic on its way; `collection` is the configured name of a Qdrant collection,
+    `physical` its own name once the event is applied, and empty before.
     """
 
     message: Message
@@ -91,25 +85,26 @@ class DocumentInFlight(EventInFlight):
         return join_fields(self.event.model_dump(exclude=NOT_PAYLOAD), self.read)
 
 
-def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """The newest event of each point, patches apart: of an id that a batch has twice Qdrant keeps the older version."""
-    whole = (document for document in documents if document.event.op != "patch")
-    # The sort keeps the order of equal versions, and the last one of a key stays.
-    by_version = sorted(whole, key=lambda document: document.version)
-    return list({(document.collection, document.point_id): document for document in by_version}.values())
+Documents = Sequence[DocumentInFlight]
+Events = Sequence[EventInFlight]
 
 
-def patches_to_apply(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """The patches of a batch in their order, without those that an upsert or a deletion behind them is done with."""
-    kept: list[DocumentInFlight] = []
-    whole: dict[tuple[str, str], int] = {}
-    for document in reversed(list(documents)):
+def newest(documents: Documents) -> list[DocumentInFlight]:
+    """The events of a batch that are applied: the newest of each point, for of an id that comes twice Qdrant keeps the
+    older version; then patches in their order, without those that an upsert or a deletion behind them is done with.
+    """
+    whole: dict[tuple[str, str], DocumentInFlight] = {}
+    patches: list[DocumentInFlight] = []
+    # From the last one on: of equal versions that one stays.
+    for document in reversed(documents):
         key = (document.collection, document.point_id)
-        if document.event.op != "patch":
-            whole[key] = max(document.version, whole.get(key, document.version))
-        elif document.version > whole.get(key, document.version - 1):
-            kept.append(document)
-    return kept[::-1]
+        behind = whole.get(key)
+        if behind is None or document.version > behind.version:
+            if document.event.op == "patch":
+                patches.append(document)
+            else:
+                whole[key] = document
+    return [*whole.values(), *reversed(patches)]
 
 
 def watermark(document: EventInFlight, topic: str) -> OutputRecord:
@@ -130,21 +125,17 @@ def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[Ou
     return [replace(own, key=b"%b|%d" % (names, number), value=None) for number in numbers]
 
 
-@operator
-def publish_watermarks(
-    step_id: str, up: Batches, watermarks: str, partitions: int, way_out: WayOut
-) -> Stream[list[OutputRecord]]:
-    """Applied documents and refused messages in, their terminal records out. The documents topic has `partitions`."""
+@dataclass(frozen=True, slots=True)
+class DocumentFinaliser:
+    """Ends applied documents and refused messages. The documents topic has `partitions`."""
 
-    def end(item: EventInFlight | Rejected) -> list[OutputRecord]:
+    watermarks: str
+    partitions: int
+    way_out: WayOut
+
+    def __call__(self, item: EventInFlight | Rejected) -> list[OutputRecord]:
         if isinstance(item, Rejected):
-            return way_out.refuse(item)
+            return self.way_out.refuse(item)
         if isinstance(item, DeletionInFlight) and item.emptied:
-            return removals(item, watermarks, partitions)
-        return [watermark(item, watermarks)]
-
-    def process_batch(batches: list[tuple[str, Batch]]) -> list[list[OutputRecord]]:
-        records = [record for _, items in batches for item in items for record in end(item)]
-        return [records] if records else []
-
-    return op.flat_map_batch("records", up, process_batch)
+            return removals(item, self.watermarks, self.partitions)
+        return [watermark(item, self.watermarks)]

@@ -1,7 +1,6 @@
 """The point that a document becomes: its payload, its vectors, its patches, and the conditions of its writes. Pure.
 
-Rules of patches, the changes of single fields
-----------------------------------------------
+Rules of patches, the changes of single fields:
 - Of each field the value with the highest version holds; of equal versions the one that is applied last.
 - An upsert is a version of all fields, those that it does not bring included.
 - So upserts and patches with different versions give one document, in whatever order they are applied.
@@ -13,7 +12,7 @@ Rules of patches, the changes of single fields
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from operators.access.firewall import visibility
 from operators.clients.qdrant.requests import Change
 from operators.clients.rerankers.token_vectors import DECIMALS
 from operators.collections.analysers import Bm25
-from operators.indexing.document import NOT_PAYLOAD, DocumentInFlight, Patches
+from operators.indexing.document import NOT_PAYLOAD, DocumentInFlight, Documents, Patches
 from operators.ranking.content import field_texts, fingerprint
 from operators.ranking.marks import marks
 from operators.ranking.run import stamp
@@ -220,9 +219,7 @@ def point(
         fields[keys.MARKS] = marks(by_field)
     trigrams = bm25.trigrams(fields) if names.fuzzy is not None else None
     sparse = ((names.sparse, terms), (names.learned, document.encoding), (names.fuzzy, trigrams))
-    vectors |= {
-        name: spell(found) for name, found in sparse if name is not None and found is not None and found.indices
-    }
+    vectors |= {name: spell(each) for name, each in sparse if name is not None and each is not None and each.indices}
     return {"id": document.point_id, "vector": vectors, "payload": fields}
 
 
@@ -251,13 +248,9 @@ def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> d
     return {"must": [not_newer(documents), has_value(keys.PATCHED, patched)]}
 
 
-def deletable(documents: Sequence[DocumentInFlight]) -> dict[str, Any]:
-    """The filter that matches exactly the points to delete."""
-    return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
-
-
-def deletable_parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
-    """The documents in parts whose filter `deletable` has at most that many conditions; None is no bound."""
+def deletable(documents: Documents, most: int | None = None) -> list[dict[str, Any]]:
+    """The filters that match exactly the points to delete, of at most that many conditions each; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
-    return [documents[start : start + size] for start in range(0, len(documents), size)]
+    parts = [documents[start : start + size] for start in range(0, len(documents), size)]
+    return [{"must": [{"has_id": [each.point_id for each in part]}, not_newer(part)]} for part in parts]

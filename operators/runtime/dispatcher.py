@@ -1,7 +1,6 @@
 """Asynchronous calls from a dataflow: the engine's worker submits items and never waits for their calls.
 
-Rules
------
+Rules:
 - A stage's calls run on one event-loop thread. The worker submits the requests of a batch with one message to that
   thread and drains the finished items when the engine runs the stage again; a finished call sets the process's wake-up
   event.
@@ -27,21 +26,22 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple
 
 import structlog
 
 from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
-from operators.runtime.batching.policy import BatchingPolicy, Whole
+from operators.runtime.batching.policy import BatchingPolicy, Outcome, Request, Whole
 from operators.runtime.event_loop import PAUSE, EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
 
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
-
 BatchKey = Hashable
+Asked = tuple[Any, BatchKey, Request]
+"""An item, its batch key and its request."""
+
+Slices = Sequence[Slice[Request, Outcome]]
 
 LONGEST_PAUSE: Final = 0.016
 """Seconds that an item which has waited for its call waits at most for others to leave with it."""
@@ -53,25 +53,16 @@ _EXPIRED: Final = "not asked: no answer could come before the deadline"
 _SHORT: Final = "asked in part: not all could be answered before the deadline"
 
 
-class Load(Protocol):
-    """Callbacks for measuring the load on a stage's backend, on the event loop's thread."""
+class Load(NamedTuple):
+    """Callbacks on the loop's thread: a call's `units`, its longest `queued` seconds, the number `under_way`."""
 
-    def began(self, units: int, waited: float) -> None:
-        """Called when a call starts; `waited` is how long, in seconds, its oldest unit queued."""
-        ...
-
-    def under_way(self, calls: int) -> None:
-        """So many calls are under way now."""
-        ...
+    units: Callable[[float], None]
+    queued: Callable[[float], None]
+    under_way: Callable[[float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
-
-    `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
-    or less is no limit.
-    """
+class Bounds(NamedTuple):
+    """A stage's limits: `timeout` (s) next to each item's own, `max_batch` without a policy; 0 calls are no limit."""
 
     timeout: float
     max_batch: int
@@ -151,11 +142,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call: its number of units, and the number of requests that wait for it.
-
-    `took` is its duration in seconds; None if that says nothing of how long calls take. `answered`: it brought answers,
-    otherwise it was given up by then.
-    """
+    """A call; `took` is its duration unless untypical; `answered`: it brought answers, or was given up by then."""
 
     started: float
     waiting: int
@@ -168,10 +155,7 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it.
-
-    `waited`: the seconds before the latest of them began.
-    """
+    """The item of a request, its calls by their first unit of it, and the seconds `waited` before the latest began."""
 
     item: Any
     batch_key: BatchKey
@@ -210,10 +194,7 @@ class Dispatcher(Generic[Request, Outcome]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
 
     def __init__(
-        self,
-        stage: AsyncStage[Request, Outcome],
-        calls: EventLoopThread,
-        clock: Callable[[], float] = time.monotonic,
+        self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` is that of the event loop."""
         self._stage = stage
@@ -237,23 +218,20 @@ class Dispatcher(Generic[Request, Outcome]):
         """Items submitted and not yet drained."""
         return self._submitted - self._drained
 
-    def submit(self, asked: Sequence[tuple[Any, BatchKey, Request]]) -> None:
-        """Send items, their batch keys and their requests to the event-loop thread."""
+    def submit(self, asked: Sequence[Asked[Request]]) -> None:
+        """Send items to the event-loop thread."""
         room = max(0, self._stage.bounds.max_pending - self.outstanding)
         self._submitted += len(asked)
         self._calls.submit(self._accept, asked[:room], asked[room:])
 
     def drain(self) -> list[tuple[Any, Outcome | BackendError]]:
         """The items that have finished since the last call, with their outcomes."""
-        drained = []
-        while self.finished:
-            drained.append(self.finished.popleft())
+        # Another thread adds to them meanwhile.
+        drained = [self.finished.popleft() for _ in range(len(self.finished))]
         self._drained += len(drained)
         return drained
 
-    def _accept(
-        self, asked: Sequence[tuple[Any, BatchKey, Request]], refused: Sequence[tuple[Any, BatchKey, Request]]
-    ) -> None:
+    def _accept(self, asked: Sequence[Asked[Request]], refused: Sequence[Asked[Request]]) -> None:
         batching, now = self._batching, self._now()
         latest = now + self._stage.bounds.timeout
         deadlines = [min(self._stage.deadline(item), latest) for item, _, _ in asked]
@@ -294,7 +272,8 @@ class Dispatcher(Generic[Request, Outcome]):
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             self._under_way += 1
             if self._load is not None:
-                self._load.began(call.units, longest)
+                self._load.units(call.units)
+                self._load.queued(longest)
                 self._load.under_way(self._under_way)
 
     def _too_late(self, request: PendingRequest[Request, Outcome], what: str) -> BackendTimeout:
@@ -302,15 +281,7 @@ class Dispatcher(Generic[Request, Outcome]):
         its_own = self._stage.deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    def _on_call_end(self, batch_key: BatchKey, call: _Call) -> None:
-        self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
-        self._under_way -= 1
-        if self._load is not None:
-            self._load.under_way(self._under_way)
-        if not self._calls.closing:
-            self._fill(batch_key)
-
-    async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+    async def _run(self, batch_key: BatchKey, call: _Call, slices: Slices[Request, Outcome]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
         call.begun = True
         try:
@@ -333,9 +304,14 @@ class Dispatcher(Generic[Request, Outcome]):
             for slice_, outcome in zip(slices, outcomes, strict=False):
                 self._answer(slice_, outcome)
         finally:
-            self._on_call_end(batch_key, call)
+            self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
+            self._under_way -= 1
+            if self._load is not None:
+                self._load.under_way(self._under_way)
+            if not self._calls.closing:
+                self._fill(batch_key)
 
-    async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+    async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Slices[Request, Outcome]) -> None:
         """After a call with a defect, ask for each of its requests that still waits; only what has a defect fails."""
         for slice_ in slices:
             live = self._live.get(slice_.request)
@@ -354,9 +330,7 @@ class Dispatcher(Generic[Request, Outcome]):
                 outcome = defect_of_call(error)
             self._answer(slice_, outcome)
 
-    async def _ask(
-        self, batch_key: BatchKey, slices: Sequence[Slice[Request, Outcome]]
-    ) -> Sequence[Outcome | BackendError]:
+    async def _ask(self, batch_key: BatchKey, slices: Slices[Request, Outcome]) -> Sequence[Outcome | BackendError]:
         left = max([slice_.request.deadline for slice_ in slices]) - self._now()
         parts = [
             each.request.query if each.entire else self._batching.part(each.request.query, each.start, each.stop)

@@ -14,9 +14,9 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -59,9 +59,7 @@ class Wakeup:
         self._event.set()
 
     def set(self, pause: float = PAUSE) -> None:
-        """Wake the waiting source, or let its next wait end at once, but `pause` seconds after its last wait at the
-        earliest.
-        """
+        """Wake the waiting source, or end its next wait at once, at least `pause` seconds after its last wait."""
         if self._loop is None:
             self._event.set()
         elif threading.get_ident() != self._thread:
@@ -113,19 +111,12 @@ class EventLoopThread:
         self._attended = False
         self._thread = self._start()
 
-    def run(self, work: Awaitable[R], timeout: float) -> R:
-        """Run one awaitable from another thread and wait for it."""
-
-        async def wait() -> R:
-            return await work
-
-        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result(timeout)
+    def run(self, work: Coroutine[Any, Any, R], timeout: float) -> R:
+        """Run one coroutine from another thread and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _RETRY) -> None:
-        """Run `work`, which does not end by itself, until the loop closes. From another thread.
-
-        If it fails, the log says so, and it begins again after `pause` seconds.
-        """
+        """Run endless `work` until the loop closes, from another thread; after a logged failure again in `pause` s."""
 
         async def run() -> None:
             while True:
@@ -140,9 +131,7 @@ class EventLoopThread:
         asyncio.run_coroutine_threadsafe(run(), self.loop)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call back on the loop's thread, at once where the calling one attends the loop. From the one that waits for
-        the wake-up event.
-        """
+        """Call back on the loop's thread, at once if the calling one, which waits for the event, attends the loop."""
         if self._attended:
             callback(*arguments)
         else:

@@ -1,4 +1,5 @@
-"""Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item.
+"""Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item, and
+`last_stage` ends each.
 
 A batch is the list of items that go through the flow together. It may be empty: the source sends one when calls have
 finished, so that each stage can pass on its finished items. An item that is answered, or rejected, passes by the stages
@@ -15,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
-from bytewax.dataflow import operator
+from bytewax.dataflow import Stream, operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Dispatcher
@@ -24,8 +25,7 @@ from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
+Record = TypeVar("Record")
 
 KEY: Final = "0"
 """The key of every batch."""
@@ -42,7 +42,6 @@ class Rejection(Protocol):
     @property
     def log_fields(self) -> Mapping[str, str | int]:
         """The message's place in Kafka, and the id of its trace, for logs."""
-        ...
 
 
 class Rejectable(Protocol):
@@ -50,7 +49,6 @@ class Rejectable(Protocol):
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejection:
         """The refusal of the message by a stage of this name."""
-        ...
 
 
 def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
@@ -89,11 +87,9 @@ def run_step(name: str, items: Iterable[Any], step: Callable[..., Any], *others:
 def defect(name: str, source: Rejectable, error: Exception) -> Any:
     """Log an error that is no InputError, and reject the message in which it occurred."""
     # Not the error's own message: it may quote the query.
-    where = "".join(traceback.format_tb(error.__traceback__))
-    rejected = source.reject(name, DeadLetterClass.INTERNAL, type(error).__name__)
-    log.error(
-        "stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.log_fields, where=where
-    )
+    where, kind = "".join(traceback.format_tb(error.__traceback__)), type(error).__name__
+    rejected = source.reject(name, DeadLetterClass.INTERNAL, kind)
+    log.error("stage raised an unexpected error", stage=name, error=kind, **rejected.log_fields, where=where)
     return rejected
 
 
@@ -126,9 +122,18 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
 
 
 @operator
-def async_stage(
-    step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
-) -> Batches:
+def last_stage(step_id: str, up: Batches, end: Callable[[Any], Iterable[Record]]) -> Stream[list[Record]]:
+    """End every item, answered or rejected: the records that `end` makes of it leave the flow, a batch's together."""
+
+    def process_batch(batches: list[tuple[str, Batch]]) -> list[list[Record]]:
+        records = [record for _, items in batches for item in items for record in end(item)]
+        return [records] if records else []
+
+    return op.flat_map_batch("records", up, process_batch)
+
+
+@operator
+def async_stage(step_id: str, up: Batches, stage: AsyncStage[Any, Any] | None, calls: EventLoopThread) -> Batches:
     """Ask a backend about each item that isn't answered; order is not kept. Without a stage nothing is built.
     An item whose call has finished leaves with the next batch. So the source sends one, perhaps empty, whenever it is
     woken, and ends only when no call is under way any more.
@@ -141,7 +146,7 @@ def async_stage(
 class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     """The state of a stage on one worker: the items whose calls are under way or wait for one."""
 
-    def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
+    def __init__(self, stage: AsyncStage[Any, Any], calls: EventLoopThread) -> None:
         self._stage = stage
         self._step = stage.step
         self._dispatcher = Dispatcher(stage, calls)
@@ -172,7 +177,6 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
 
         These name each message that is answered. After a crash the next owner of a partition reads the others again.
         """
-        return
 
     def _ask(self, item: Any) -> Any:
         asked = self._stage.request(item)

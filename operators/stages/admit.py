@@ -26,8 +26,7 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 
 @dataclass(frozen=True)
 class Admission:
-    """The checks before any backend is called: the collections, and the fields that lookups can order by,
-    and those by which results can be grouped.
+    """The checks before any backend is called, by the collections and the fields that order and group results.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
     says which of our fields filters can't ask for in collections of other tools. `neighbours`: how many the index keeps
@@ -46,8 +45,7 @@ class Admission:
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
 
-        Raises InputError for an order that no index gives, and for a filter that Qdrant can't answer, or refuses in the
-        collection's strict mode.
+        Raises InputError for what the collection can't give: an order, a group, neighbours, a filter.
         """
         query.started = time.monotonic()
         asked, event = query.asked.canonical, query.asked.canonical.event
@@ -113,10 +111,8 @@ class Admission:
         query.lose("queue", Reason.DEADLINE)
         if query.deadline <= query.message.clock:
             # A backlog, or a producer's clock that is behind.
-            age = query.message.age
-            query.outcome.warnings.append(
-                f"the deadline had passed when the query was read, {age:.0f} s after it was sent"
-            )
+            late = f"the deadline had passed when the query was read, {query.message.age:.0f} s after it was sent"
+            query.outcome.warnings.append(late)
 
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval
@@ -153,7 +149,6 @@ def _without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
 
 
 def _check_visible(query: InFlight) -> None:
-    """Raise InputError if the query filters, orders or groups by a field that its policy hides."""
     hidden = query.asked.plan.hidden
     if not hidden:
         return

@@ -1,7 +1,6 @@
 """Answers: those that are cached, and the queries under way that others may wait for.
 
-Rules
------
+Rules:
 - An answer is served only if it was computed at the namespace's present watermark. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.
@@ -22,7 +21,7 @@ Rules
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -58,29 +57,21 @@ _CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_C
 Watermark = tuple[str, ...]
 
 
+@dataclass(eq=False)
 class Answers:
-    """The answers that are kept and those under way. The engine's worker alone uses them."""
+    """The answers that are kept and those under way. The engine's worker alone uses them.
 
-    def __init__(
-        self,
-        exact: ExactCache,
-        semantic: SemanticCache,
-        clock_bucket: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
-        self._exact = exact
-        self._semantic = semantic
-        self._clock_bucket = clock_bucket
-        self._clock = clock
-        self._leaders: dict[bytes, InFlight] = {}
-        self._leading: dict[Origin, InFlight] = {}
-        self._generation = 0
+    `clock_bucket` in seconds: queries of one span share answers that depend on the time.
+    """
 
-    @property
-    def leading(self) -> int:
-        """Queries under way that others may wait for."""
-        return len(self._leading)
+    exact: ExactCache
+    semantic: SemanticCache
+    clock_bucket: float
+    clock: Callable[[], float] = time.monotonic
+    _leaders: dict[bytes, InFlight] = field(default_factory=dict, init=False)
+    leading: dict[Origin, InFlight] = field(default_factory=dict, init=False)
+    """Queries under way that others may wait for."""
+    _generation: int = field(default=0, init=False)
 
     def look_up(self, query: InFlight, watermark: Watermark | None, generation: int = 0) -> InFlight:
         """Answer the query by a kept answer, let it follow one under way, or let it lead.
@@ -89,7 +80,10 @@ class Answers:
         """
         asked, cache = query.asked.canonical, query.cache
         if generation > self._generation:
-            self._renew(generation)
+            # Nothing holds any more that was answered, or is under way.
+            self._generation, self._leaders = generation, {}
+            self.exact.clear()
+            self.semantic.clear()
         cache.generation = generation
         physical, analyser = query.retrieval.capabilities.name, query.retrieval.analyser
         cache.scope = replace(cache.scope, physical=physical, watermark=watermark, analyser=analyser)
@@ -98,10 +92,10 @@ class Answers:
         if not watermark or generation < self._generation or asked.shape is QueryShape.FAST_PATH:
             return query
         if _depends_on_time(query):
-            cache.scope = replace(cache.scope, clock=int(asked.now // self._clock_bucket))
+            cache.scope = replace(cache.scope, clock=int(asked.now // self.clock_bucket))
         cache.key = exact_key(cache.scope, asked.text, asked.event.vector)
         if "exact" in query.asked.plan.profile.caches:
-            cached = self._exact.get(cache.key, self._clock())
+            cached = self.exact.get(cache.key, self.clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if self._try_serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
@@ -112,7 +106,7 @@ class Answers:
             query.trace.looked_up(COALESCED, 1, 0)
         else:
             self._leaders[cache.key] = query
-            self._leading[query.message.origin] = query
+            self.leading[query.message.origin] = query
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
@@ -122,7 +116,7 @@ class Answers:
         cache.likeness = _likeness(query) if cache.key is not None else None
         if cache.likeness is None:
             return query
-        cached = self._semantic.nearest(_kind(query), cache.likeness, self._clock())
+        cached = self.semantic.nearest(_kind(query), cache.likeness, self.clock())
         self._try_serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
@@ -139,15 +133,15 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self._clock()
+        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self.clock()
         if key is not None:
-            self._exact.put(key, written, now)
+            self.exact.put(key, written, now)
         if cache.likeness is not None:
-            self._semantic.put(_kind(query), cache.likeness, written, now)
+            self.semantic.put(_kind(query), cache.likeness, written, now)
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """End the lead of the query that was read there, and return its waiters."""
-        query = self._leading.pop(origin, None)
+        query = self.leading.pop(origin, None)
         if query is None:
             return []
         assert query.cache.key is not None
@@ -155,19 +149,12 @@ class Answers:
             del self._leaders[query.cache.key]
         return query.cache.waiters
 
-    def _renew(self, generation: int) -> None:
-        """In a new generation nothing holds that was answered, or is under way."""
-        self._generation = generation
-        self._exact.clear()
-        self._semantic.clear()
-        self._leaders = {}
-
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
         """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's.
 
         A leader whose documents have expired since it fetched them would answer with these.
         """
-        now = self._clock()
+        now = self.clock()
         left = query.deadline - now
         timely = _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
         return timely and not _is_past(_first_expiry(leader))
@@ -200,12 +187,11 @@ class Answers:
             query.continue_page()
             # A strict page of the same cursor counts what was given, and is another one.
             cache.scope = replace(cache.scope, page=f"{cache.scope.page} continued")
+        warnings = query.outcome.warnings
         if changed:
-            query.outcome.warnings.append(_CONTINUED)
+            warnings.append(_CONTINUED)
         if not known or not cache.scope.watermark:
-            query.outcome.warnings.append(
-                "the index may have changed since the cursor's page: its watermark isn't known"
-            )
+            warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
 
 
 _EXPIRED: Final = "cursor: index or configuration has changed since; ask without it, or with cursor_policy: continue"
@@ -219,11 +205,10 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _depends_on_time(query: InFlight) -> bool:
-    asked = query.asked.canonical
-    recipe = query.asked.plan.recipe
-    if asked.shape is not QueryShape.SEARCH:
-        return False
-    return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+    asked, recipe = query.asked.canonical, query.asked.plan.recipe
+    return asked.shape is QueryShape.SEARCH and (
+        recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+    )
 
 
 def _names_time(asked: CanonicalQuery) -> bool:
@@ -242,21 +227,13 @@ def _likeness(query: InFlight) -> Likeness | None:
 
     That is so without a vector, with a keyword expression or a time in the text, and with a warning or a loss.
     """
-    retrieval = query.retrieval
-    vector, asked = vector_of(query), query.asked.canonical
-    if (
-        "semantic" not in query.asked.plan.profile.caches
-        or vector is None
-        or VECTOR not in legs(query)
-        or query.outcome.warnings
-    ):
+    retrieval, outcome, asked = query.retrieval, query.outcome, query.asked.canonical
+    vector, caches = vector_of(query), query.asked.plan.profile.caches
+    if vector is None or "semantic" not in caches or VECTOR not in legs(query) or outcome.warnings or outcome.degraded:
         return None
     expert = retrieval.parsed is not None and retrieval.parsed.expression is not None
     dated = retrieval.temporal_expression is not None or _names_time(asked)
-    if expert or dated or query.outcome.degraded:
-        return None
-    where = direction(vector)
-    if where is None:
+    if expert or dated or (where := direction(vector)) is None:
         return None
     own, text = asked.event.vector is not None, asked.text or ""
     words = [text] if own else wording(text)
@@ -264,9 +241,7 @@ def _likeness(query: InFlight) -> Likeness | None:
 
 
 def _first_expiry(query: InFlight) -> int | None:
-    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
-    counts in the groups of these; None if none does.
-    """
+    """The time in ms at which the first document of the answer expires, neighbours and groups included, if any."""
     outcome, groups = query.outcome, query.outcome.results.groups
     around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
     shown = (groups[id_].candidates for id_ in outcome.payloads if id_ in groups)
@@ -276,7 +251,6 @@ def _first_expiry(query: InFlight) -> int | None:
 
 
 def _is_past(until: int | None) -> bool:
-    """True if a time in ms is over by the flow's own clock."""
     return until is not None and until <= time.time() * 1000
 
 

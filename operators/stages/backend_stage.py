@@ -15,15 +15,10 @@ from opentelemetry.trace import SpanKind
 from typing_extensions import override
 
 from operators.query.in_flight import InFlight
+from operators.runtime.batching.policy import Outcome, Request
 from operators.runtime.dispatcher import AsyncStage, BatchKey
-from operators.wire.message import Attributes, Rejected
+from operators.wire.message import Attributes
 from schemas.errors import BackendError
-
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
-
-Queries = list[InFlight | Rejected]
-"""A batch of queries."""
 
 
 class QueryStage(AsyncStage[Request, Outcome]):
@@ -33,20 +28,13 @@ class QueryStage(AsyncStage[Request, Outcome]):
     def deadline(self, item: InFlight) -> float:
         return item.deadline
 
-    @override
     def request(self, item: InFlight) -> tuple[BatchKey, Request] | None:
-        if not self.wants(item):
-            return None
         item.started = monotonic()
         return self.ask(item)
 
-    def wants(self, item: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
-        """True if the query may have a request; the others go on at once."""
-        return True
-
     @abstractmethod
     def ask(self, query: InFlight) -> tuple[BatchKey, Request] | None:
-        """The query's batch key and its request, if it needs one."""
+        """The query's batch key and its request, if it needs one; otherwise it goes on at once."""
 
     @override
     def around(self, items: Sequence[InFlight]) -> AbstractContextManager[Any]:
@@ -60,17 +48,12 @@ class QueryStage(AsyncStage[Request, Outcome]):
 
 
 class BackendStage(QueryStage[Request, Outcome]):
-    """The request of a query to one backend, and the use of the answer.
-
-    `name` is the stage's name in the losses of results, `step` its name among the steps of the query.
-    `counts`: the number of candidates after the step is of interest.
-    """
+    """Asks one backend for each query; `name` is its name in losses, `step` in steps, whose candidates it `counts`."""
 
     name: ClassVar[str]
     counts: ClassVar[bool] = False
 
     @property
-    @override
     def step(self) -> str:
         return self.name
 
@@ -78,20 +61,15 @@ class BackendStage(QueryStage[Request, Outcome]):
     def on_answer(self, query: InFlight, answer: Outcome) -> None:
         """Take over the backend's answer. On the worker's thread."""
 
-    def on_loss(self, query: InFlight) -> None:
-        """The backend was asked for this query, and gave no answer; the loss itself is noted already."""
-
     @abstractmethod
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """The name and the attributes of the query's span."""
 
-    @override
     def on_result(self, query: InFlight, outcome: Outcome | BackendError) -> InFlight:
         error = None
         if isinstance(outcome, BackendError):
             error = outcome.reason
             query.lose(self.name, error)
-            self.on_loss(query)
         else:
             self.on_answer(query, outcome)
         query.passed(self.step, len(query.outcome.candidates) if self.counts else None)
@@ -106,14 +84,16 @@ def model_attributes(operation: str, model: str, provider: str) -> Attributes:
     return {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider, "gen_ai.request.model": model}
 
 
+def qdrant_attributes(operation: str, collection: str) -> Attributes:
+    """Attributes of the span of a request to Qdrant, by OpenTelemetry's conventions for databases."""
+    return {"db.system.name": "qdrant", "db.operation.name": operation, "db.collection.name": collection}
+
+
 Value = TypeVar("Value")
 
 
 class PointStage(BackendStage[list[str], Mapping[str, Value]]):
-    """A stage that reads points of a collection by their ids, those of many queries in one request.
-
-    An outcome has each point's content, by its id; the batch key is the stage's name and the target.
-    """
+    """Reads points of a collection by id, those of many queries in one request, whose key is name and target."""
 
     @abstractmethod
     async def read(self, target: Any, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:
@@ -127,16 +107,10 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     def missing(self, query: InFlight) -> list[str]:
         """The ids of the points that the query needs."""
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return bool(self.missing(item))
-
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:
         missing = self.missing(query)
         return ((self.name, self.target(query)), missing) if missing else None
 
-    @override
     async def call(
         self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float
     ) -> list[Mapping[str, Value]]:
@@ -145,11 +119,5 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
         found = await self.read(batch_key[1], ids, timeout)
         return [{id_: found[id_] for id_ in wanted if id_ in found} for wanted in requests]
 
-    @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        collection = query.collection
-        return f"retrieve {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "retrieve",
-            "db.collection.name": collection,
-        }
+        return f"retrieve {query.collection}", qdrant_attributes("retrieve", query.collection)

@@ -33,9 +33,8 @@ class Decoder:
         if parsed.envelope is None:
             check_plain(parsed.event)
         if not headers_fit(message.headers):
-            parsed.warnings.append(
-                f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
-            )
+            most = f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes"
+            parsed.warnings.append(f"{most}: they may be missing on the result")
         check_text(parsed.event.get("text"), self.limits)
         event = validate(QueryEvent, parsed.event)
         check_dimension(event.vector, self.dimension)
@@ -60,7 +59,6 @@ class Decoder:
 
 def check_text(text: object, limits: Limits) -> None:
     """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
-    if isinstance(text, str) and (length := len(nfc(text))) > limits.max_text_chars:
-        raise InputError(
-            DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}", "text"
-        )
+    most = limits.max_text_chars
+    if isinstance(text, str) and (length := len(nfc(text))) > most:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {most}", "text")

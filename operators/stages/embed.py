@@ -1,7 +1,5 @@
 """Embed and encode: the texts of many queries become vectors in one request, dense ones by the embedder and sparse ones
 by the sparse encoder; a text that was embedded before needs none.
-
-Each is a step of a query's way whether or not its text was cached.
 """
 
 from abc import abstractmethod
@@ -27,20 +25,13 @@ from schemas.errors import BackendBadResponse, BackendError
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 
-_UNREADABLE: Final = (
-    "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
-    " words alone"
-)
-
-_UNKNOWN_SIGNS: Final = (
-    "unknown_script: the embedding model does not know some signs of the text, so they are searched for as words alone"
-)
+_UNKNOWN: Final = "unknown_script: the embedding model does not know"
+_UNREADABLE: Final = f"{_UNKNOWN} the letters of the text, so it is searched for by its words alone"
+_UNKNOWN_SIGNS: Final = f"{_UNKNOWN} some signs of the text, so they are searched for as words alone"
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
-    an embedding.
-    """
+    """True if the query has a text, no vector, and a use for an embedding: in its plan or a reranker of `tokens`."""
     asked, plan = query.asked.canonical, query.asked.plan
     if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
@@ -67,10 +58,13 @@ class TextStage(BackendStage[Asked, Vector]):
     """The name of the cache in metrics."""
 
     @abstractmethod
+    def wants(self, query: InFlight) -> bool:
+        """True if the query is to have a vector of its text."""
+
+    @abstractmethod
     def vector(self, query: InFlight) -> Vector | None:
         """The vector that the query has."""
 
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         text = query.asked.canonical.text
         if text is None or not self.wants(query):
@@ -85,10 +79,7 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     async def call(self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Vector | BackendError]:
-        """One call for the texts, in which no text is asked for twice; usable vectors are cached.
-
-        If the call is refused, say for a text longer than the model's context, its texts are bisected.
-        """
+        """One call for the texts, each once; vectors are cached; a refused call, say for a long text, is bisected."""
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
 
@@ -108,6 +99,7 @@ class TextStage(BackendStage[Asked, Vector]):
         """The answer for a text, or why it cannot be searched by."""
         return answer
 
+    @override
     def on_unasked(self, item: InFlight) -> InFlight:
         """A cached vector is passed like one that was asked for."""
         if self.vector(item) is not None:
@@ -129,15 +121,12 @@ class Embeddings(TextStage[Embedding]):
     dimension: int = field(kw_only=True)
     tokens: bool = field(default=False, kw_only=True)
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return needs_embedding(item, tokens=self.tokens)
+    def wants(self, query: InFlight) -> bool:
+        return needs_embedding(query, tokens=self.tokens)
 
-    @override
     def vector(self, query: InFlight) -> Embedding | None:
         return query.retrieval.embedding
 
-    @override
     def on_answer(self, query: InFlight, answer: Embedding) -> None:
         query.retrieval.embedding = answer
         if not answer.readable:
@@ -164,17 +153,14 @@ class Encodings(TextStage[SparseVector]):
     name: ClassVar = "encode"
     cache: ClassVar = "encoding"
 
-    def wants(self, item: InFlight) -> bool:
-        """True if the query has a text, and its plan weighs a leg of this collection that reads it encoded."""
-        asked, plan = item.asked.canonical, item.asked.plan
+    def wants(self, query: InFlight) -> bool:
+        asked, plan = query.asked.canonical, query.asked.plan
         if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
             return False
-        return reads_of(self.name, plan.recipe.fusion.legs, item.retrieval.capabilities)
+        return reads_of(self.name, plan.recipe.fusion.legs, query.retrieval.capabilities)
 
-    @override
     def vector(self, query: InFlight) -> SparseVector | None:
         return query.retrieval.encoding
 
-    @override
     def on_answer(self, query: InFlight, answer: SparseVector) -> None:
         query.retrieval.encoding = answer

@@ -34,10 +34,7 @@ _OF_NEIGHBOURS: Final = frozenset({"id", TEXT, GROUP, ORDER, EXPIRES})
 
 @dataclass(frozen=True)
 class Fetching(PointStage[Mapping[str, Any]]):
-    """Fetches the payloads of each query's first `depth` candidates that it does not have yet.
-
-    `fields` leaves out what the index has of the searched fields.
-    """
+    """Fetches the payloads that a query's first `depth` candidates lack, without the index's own fields."""
 
     name: ClassVar = "fetch"
     counts: ClassVar = True
@@ -48,36 +45,24 @@ class Fetching(PointStage[Mapping[str, Any]]):
     cache: PayloadCache | None = None
     fields: AllBut = _FIELDS
 
-    def wants(self, query: InFlight) -> bool:
-        """True if a payload is missing that isn't cached."""
-        missing = self._missing(query)
-        if not missing or self.cache is None:
-            return bool(missing)
-        query.started = monotonic()
-        known = self.cache.known(_making(query), _seen(query, missing), monotonic())
-        # What the query may not see is fetched: it is then removed by what it is now.
-        for id_ in find_forbidden(query.asked.access_filter, known, known.values()) | _expired(query, known):
-            del known[id_]
-        query.outcome.payloads |= known
-        query.trace.looked_up("payload", len(known), len(missing) - len(known))
-        if len(known) < len(missing):
-            return True
-        query.passed(self.step, len(query.outcome.candidates))
-        return False
-
-    @override
     def missing(self, query: InFlight) -> list[str]:
-        return [candidate.id for candidate in self._missing(query)]
+        missing, payloads = self._missing(query), query.outcome.payloads
+        if missing and self.cache is not None:
+            known = self.cache.known(_making(query), _seen(query, missing), monotonic())
+            # What the query may not see is fetched: it is then removed by what it is now.
+            for id_ in find_forbidden(query.asked.access_filter, known, known.values()) | _expired(query, known):
+                del known[id_]
+            payloads |= known
+            query.trace.looked_up("payload", len(known), len(missing) - len(known))
+            if len(known) == len(missing):
+                query.passed(self.step, len(query.outcome.candidates))
+        return [candidate.id for candidate in missing if candidate.id not in payloads]
 
-    @override
     async def read(self, target: str, ids: Sequence[str], timeout: float) -> Payloads:
         return await self.qdrant.retrieve(target, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
-        """Take over the payloads; a document deleted or expired since the legs saw it is no candidate any more.
-
-        What the query may not see is not cached, either.
-        """
+        """Take over the payloads that the query may see; what is deleted or has expired is no candidate any more."""
         expired = _expired(query, answer)
         payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
         outcome, missing = query.outcome, self._missing(query)
@@ -98,10 +83,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class Comparing(PointStage[NDArray[np.float16]]):
-    """Reads the vectors `dense` of each query's first candidates if its recipe compares candidates, and there are two.
-
-    They become unit vectors of 16 bits, which pools record.
-    """
+    """Reads the vectors `dense` of first candidates, for recipes that compare some, as unit vectors of 16 bits."""
 
     name: ClassVar = "similarity"
 
@@ -110,15 +92,12 @@ class Comparing(PointStage[NDArray[np.float16]]):
     bounds: Bounds
 
     async def read(self, target: str, ids: Sequence[str], timeout: float) -> Vectors:
-        """The vectors of these points, each of length 1."""
         found = await self.qdrant.vectors(target, ids, self.dense, timeout=timeout)
         return {id_: _unit(vector) for id_, vector in found.items()}
 
     def on_answer(self, query: InFlight, answer: Vectors) -> None:
-        """Take over the vectors; a document that was deleted since the legs saw it has none."""
         query.outcome.vectors = answer
 
-    @override
     def missing(self, query: InFlight) -> list[str]:
         asked, compared = query.asked.canonical, query.asked.plan.recipe.compared
         if not compared or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
@@ -145,13 +124,11 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
         guard = query.asked.access_filter
         return query.collection, GUARDED if guard is None else GUARDED | guard.reads
 
-    @override
     async def read(self, target: tuple[str, frozenset[str]], ids: Sequence[str], timeout: float) -> Payloads:
         collection, guarded = target
         return await self.qdrant.retrieve(collection, ids, sorted(_OF_NEIGHBOURS | guarded), timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
-        """Take over the neighbours that the query may see."""
         forbidden = find_forbidden(query.asked.access_filter, answer, answer.values()) | _expired(query, answer)
         seen = {id_: payload for id_, payload in answer.items() if id_ not in forbidden}
         most = _neighbours_of(query)
@@ -159,7 +136,6 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
             around = [(id_, seen[id_]) for id_ in payload[NEIGHBOURS] if id_ in seen and id_ != own]
             query.outcome.neighbours[own] = split_neighbours((own, payload), around, most)
 
-    @override
     def missing(self, query: InFlight) -> list[str]:
         if not _neighbours_of(query):
             return []
@@ -192,10 +168,7 @@ def _making(query: InFlight) -> Making:
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> list[Seen]:
-    """The legs' view of these points; where one saw a later version than another, that one.
-
-    A search by a filter alone gives every point the version 0, which says nothing.
-    """
+    """The legs' view of these points, by the latest version that one saw; 0, of a search by a filter, says nothing."""
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
         found = dict(zip(leg.ids, leg.versions, strict=False))

@@ -26,15 +26,17 @@ from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, legs
 from operators.query.lookup import find_page
 from operators.query.outcome import is_given
-from operators.query.search import Found
+from operators.query.search import Found, Search
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, union
 from operators.ranking.coverage import find_missing, find_misspelt
 from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
+from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, is_searched
+from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage
@@ -50,8 +52,7 @@ _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 @operator
 def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     """Join the branches of the legs, and fuse each query once all have given it."""
-    merged = op.merge("branches", passing, *legs)
-    return op.stateful_batch("missing", merged, lambda _: Fusion(len(legs)))
+    return op.stateful_batch("missing", op.merge("branches", passing, *legs), lambda _: Fusion(len(legs)))
 
 
 class Fusion(StatefulBatchLogic[Batch, Batch, None]):
@@ -62,7 +63,6 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
         # By id: a query lives as long as a leg has yet to give it.
         self._missing: dict[int, int] = {}
 
-    @override
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         out: Batch = []
         complete: list[InFlight] = []
@@ -79,7 +79,6 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
 
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
-        return
 
 
 def complete_legs(query: InFlight) -> InFlight:
@@ -138,8 +137,8 @@ class Fuzzy(SearchLeg):
     branch: ClassVar = False
 
     @override
-    def wants(self, item: InFlight) -> bool:
-        return super().wants(item) and not item.outcome.ranked
+    def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
+        return None if query.outcome.ranked else super().ask(query)
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -151,10 +150,7 @@ class Fuzzy(SearchLeg):
 
 
 def is_misspelt(query: InFlight) -> bool:
-    """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant.
-
-    Keeps the matches that it finds, for ranking.
-    """
+    """True if a word that may be misspelt is in no candidate; keeps the matches that it finds, for ranking."""
     found = _answered(query)
     query.outcome.matches = _matches(query, found)
     return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0
@@ -187,9 +183,8 @@ def _tell_limits(query: InFlight) -> None:
         ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
         query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
     elif (most := depth(query)) < (wanted := wanted_depth(query)):
-        query.outcome.warnings.append(
-            f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
-        )
+        gives = f"the collection gives {most} candidates to a search (max_query_limit)"
+        query.outcome.warnings.append(f"{gives}, and the query asked for {wanted}")
 
 
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
@@ -217,7 +212,6 @@ def _tied_by_document(hits: Hits) -> Hits:
 
 
 def _find_given(found: Found, given: Set[bytes]) -> set[int]:
-    """The indexes of the records that earlier pages gave."""
     if not given:
         return set()
     found_records = map(Candidate, found.hits.ids, repeat(0.0), found.hits.payloads)
@@ -257,9 +251,8 @@ def fuse_legs(query: InFlight) -> InFlight:
     else:
         outcome.rank(keep_order(legs, explain=asked.event.explain))
     candidates = len(outcome.candidates)
-    query.trace.child(
-        "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
-    )
+    attributes: Attributes = {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
+    query.trace.child("fuse", query.started, attributes)
     if asked.shape is QueryShape.SEARCH:
         query.passed(RetrievalStage.HYBRID_MERGE.value, candidates)
     return query

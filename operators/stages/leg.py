@@ -26,7 +26,7 @@ from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import KEY, Batch, Batches, async_stage
-from operators.stages.backend_stage import QueryStage
+from operators.stages.backend_stage import QueryStage, qdrant_attributes
 from operators.wire.message import Attributes
 from schemas.errors import BackendError
 from schemas.result import STRUCTURED
@@ -58,11 +58,9 @@ class Together(Whole[Search, Found]):
     """Puts all searches of a leg into one call; a search that goes alone gets its own, namespaces by turns."""
 
     def tenant(self, query: Search) -> Hashable:
-        """The namespace of a search that goes alone."""
         return query.alone
 
     def select(self, waiting: Iterable[Waiting[Search]]) -> Sequence[int]:
-        """The first one, or the first `max_batch`."""
         counts = []
         for each in waiting:
             counts.append(1)
@@ -82,7 +80,6 @@ class SearchLeg(QueryStage[Search, Found]):
     bounds: Bounds
 
     @property
-    @override
     def step(self) -> str:
         return f"leg {self.name}"
 
@@ -94,14 +91,10 @@ class SearchLeg(QueryStage[Search, Found]):
     # Not by `answered`: a query may be answered before all branches have seen it.
     takes = staticmethod(is_searched)
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return self.name in (item.retrieval.searches or ())
-
-    @override
-    def ask(self, query: InFlight) -> tuple[BatchKey, Search]:
-        assert query.retrieval.searches is not None
-        search = query.retrieval.searches[self.name]
+    def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
+        search = (query.retrieval.searches or {}).get(self.name)
+        if search is None:
+            return None
         own = (self.name, query.collection)
         return own if search.alone is None else (*own, _ALONE), search
 
@@ -111,15 +104,11 @@ class SearchLeg(QueryStage[Search, Found]):
         item.retrieval.legs_left -= 1
         return not item.retrieval.legs_left
 
-    @override
     def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
         item.retrieval.found[self.name] = outcome
         return item
 
-    @override
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Search], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Search], timeout: float) -> list[Found | BackendError]:
         assert isinstance(batch_key, tuple)
         collection = batch_key[1]
         started = monotonic()
@@ -137,9 +126,5 @@ class SearchLeg(QueryStage[Search, Found]):
         return self._span(query.collection)
 
     def _span(self, collection: str) -> tuple[str, Attributes]:
-        return f"query {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "scroll" if self.name == STRUCTURED else "query",
-            "db.collection.name": collection,
-            "rankstream.leg": self.name,
-        }
+        operation = "scroll" if self.name == STRUCTURED else "query"
+        return f"query {collection}", {**qdrant_attributes(operation, collection), "rankstream.leg": self.name}

@@ -7,13 +7,13 @@ query the nearest one of the text. So a passage is found there, in place of the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from operators.clients.embedders import Embedder
+from operators.clients.local.minilm import MiniLM
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
@@ -38,14 +38,6 @@ Spans = Sequence[tuple[int, int]]
 """The beginning and the end of each token in a text, in code points."""
 
 
-class TokenEmbedder(Embedder, Protocol):
-    """An embedder that says which part of a text each of its token vectors is of."""
-
-    def spans(self, text: str) -> Spans:
-        """The span of each token that has a vector, in their order."""
-        ...
-
-
 def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: Spans) -> list[Hint]:
     """For each token of the query the nearest token of the text, where it is near; its weight is their cosine.
 
@@ -64,21 +56,13 @@ def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: S
 
 @dataclass(frozen=True)
 class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
-    """Embeds the texts of a page that have no word of the query, for queries whose results have passages.
-
-    Where the model does not answer, a passage is the text's beginning, as with other embedders.
-    """
+    """Embeds the texts of a page that have no word of the query, for passages; otherwise these are the beginnings."""
 
     name: ClassVar = "locate"
 
-    embedder: TokenEmbedder
+    embedder: MiniLM
     bounds: Bounds
 
-    def wants(self, item: InFlight) -> bool:
-        """True if a result has a passage to be found without the query's words."""
-        return bool(self._texts(item))
-
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, tuple[str, ...]] | None:
         texts = self._texts(query)
         return (self.name, tuple(texts.values())) if texts else None
@@ -87,7 +71,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
     async def call(
         self, batch_key: BatchKey, requests: Sequence[tuple[str, ...]], timeout: float
     ) -> list[Sequence[Embedding] | BackendError]:
-        """One call for the texts of many queries, in which no text is read twice."""
         texts = list(dict.fromkeys(text for wanted in requests for text in wanted))
         found = dict(zip(texts, await self.embedder.embed(texts, purpose="document", timeout=timeout), strict=True))
         return [[found[text] for text in wanted] for wanted in requests]
@@ -97,7 +80,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
         return query if isinstance(outcome, BackendError) else super().on_result(query, outcome)
 
     def on_answer(self, query: InFlight, answer: Sequence[Embedding]) -> None:
-        """Note the hints of each text."""
         asked = query.retrieval.embedding
         assert asked is not None
         assert asked.tokens is not None
@@ -113,14 +95,9 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
     def _texts(self, query: InFlight) -> Mapping[str, str]:
         """The texts that are read, by the point's id."""
         retrieval, plan = query.retrieval, query.asked.plan
-        embedding = retrieval.embedding
-        if (
-            not wants_words(plan.returned)
-            or is_hidden(TEXT, plan.hidden)
-            or retrieval.matcher is None
-            or embedding is None
-            or embedding.tokens is None
-        ):
+        tokens = retrieval.embedding.tokens if retrieval.embedding is not None else None
+        wanted = wants_words(plan.returned) and not is_hidden(TEXT, plan.hidden)
+        if not wanted or tokens is None or retrieval.matcher is None:
             return {}
         matcher, outcome = retrieval.matcher(), query.outcome
         documents = documents_of(page(query.asked, outcome), outcome)

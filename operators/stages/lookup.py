@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from typing_extensions import override
 
+from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.answers import Answers, Watermark
@@ -25,32 +25,6 @@ Marked = tuple[Watermark | None, int]
 """A namespace's watermark, None if it isn't known, and the generation of the watermarks."""
 
 
-class Watermarks(Protocol):
-    """The watermarks topic, as far as it is read."""
-
-    async def caught_up(self, timeout: float) -> None:
-        """Return once everything is read that the topic held when this was called. Raises BackendError."""
-        ...
-
-    def read_since(self, moment: float) -> bool:
-        """True if everything is read that the topic held at this moment of the monotonic clock."""
-        ...
-
-    @property
-    def behind(self) -> bool:
-        """True if the last try to read the topic failed: the known watermarks may be of any age."""
-        ...
-
-    def of(self, collection: str, namespace: str) -> Watermark:
-        """The namespace's watermark; empty if nothing says how far it is indexed."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """The number of times that a watermark went back: it may then come to an old value for new documents."""
-        ...
-
-
 @dataclass(frozen=True)
 class Lookup(QueryStage[Namespace, Marked]):
     """Asks how far each query's namespace is indexed, and looks its answer up.
@@ -62,7 +36,7 @@ class Lookup(QueryStage[Namespace, Marked]):
     step = "lookup"
 
     answers: Answers
-    watermarks: Watermarks
+    watermarks: WatermarkReader
     timeout: float
     bounds: Bounds = field(init=False)
 
@@ -70,26 +44,18 @@ class Lookup(QueryStage[Namespace, Marked]):
         # The reader of watermarks has its own timeout; this is a safety net.
         object.__setattr__(self, "bounds", Bounds(2 * self.timeout, _MOST, _CALLS))
 
-    def wants(self, item: InFlight) -> bool:
-        """True if the query must wait for the watermarks to be read as far as they were when it came: mostly they are,
-        for the consumer loop has them read. Where the namespace has none, nothing is cached that they would tell of.
-        """
-        watermarks = self.watermarks
-        if watermarks.read_since(item.message.clock):
-            return False
-        return watermarks.behind or bool(watermarks.of(*_namespace(item)))
-
-    @override
-    def ask(self, query: InFlight) -> tuple[BatchKey, Namespace]:
-        return _BATCH_KEY, _namespace(query)
+    def ask(self, query: InFlight) -> tuple[BatchKey, Namespace] | None:
+        namespace, watermarks = _namespace(query), self.watermarks
+        # Mostly they are read as far as they were when the query came: the consumer loop has them read. Where the
+        # namespace has none, nothing is cached that they would tell of.
+        known = watermarks.read_since(query.message.clock) or not (watermarks.behind or watermarks.of(*namespace))
+        return None if known else (_BATCH_KEY, namespace)
 
     @override
     async def call(self, batch_key: BatchKey, requests: Sequence[Namespace], timeout: float) -> list[Marked]:
-        """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
         return self._read_marks(requests)
 
-    @override
     def on_result(self, item: InFlight, outcome: Marked | BackendError) -> InFlight | None:
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
         query = self.answers.look_up(item, mark, generation)
@@ -97,14 +63,10 @@ class Lookup(QueryStage[Namespace, Marked]):
 
     @override
     def on_unasked(self, item: InFlight) -> InFlight | None:
-        item.started = monotonic()
-        return self.on_result(item, self._known(item))
-
-    def _known(self, query: InFlight) -> Marked:
-        if self.watermarks.read_since(query.message.clock):
-            return self._read_marks([_namespace(query)])[0]
-        # One that came meanwhile may be older than the query: it is not known whether the namespace has one.
-        return None, self.watermarks.generation
+        if self.watermarks.read_since(item.message.clock):
+            return self.on_result(item, self._read_marks([_namespace(item)])[0])
+        # A watermark that came meanwhile may be older than the query: it is not known whether the namespace has one.
+        return self.on_result(item, (None, self.watermarks.generation))
 
     def _read_marks(self, namespaces: Sequence[Namespace]) -> list[Marked]:
         while True:

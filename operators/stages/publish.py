@@ -9,8 +9,6 @@ from functools import partial
 from typing import Any
 
 import structlog
-from bytewax import operators as op
-from bytewax.dataflow import Stream, operator
 
 from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
@@ -22,9 +20,8 @@ from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
 from operators.query.result import debug, number_ids, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
-from operators.runtime.stage import Batches, defect
+from operators.runtime.stage import defect
 from operators.stages.answers import Answers
-from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected, result_id
 from schemas.fields import rfc3339
 from schemas.result import VERSION, RetrievalStage
@@ -149,14 +146,3 @@ class Finaliser:
             except Exception as error:  # noqa: BLE001  reported and accounted for
                 records += refuse(defect("publish", each, error))
         return records
-
-
-@operator
-def publish(step_id: str, up: Batches, finaliser: Finaliser) -> Stream[list[OutputRecord]]:
-    """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
-
-    def process_batch(batches: list[tuple[str, Queries]]) -> list[list[OutputRecord]]:
-        records = [record for _, items in batches for item in items for record in finaliser(item)]
-        return [records] if records else []
-
-    return op.flat_map_batch("records", up, process_batch)

@@ -53,11 +53,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
-    `omits`: it leaves out what is irrelevant, and may leave out all; of any other that is a fault.
-    `measure` says what its scores are.
-    `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
-    judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `load` is told of its
-    calls.
+    `omits`: it leaves out what is irrelevant, and may leave out all; of any other that is a fault. `measure` says what
+    its scores are. `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that judges each candidate
+    by itself, `verdicts` for one that compares them or leaves some out.
     """
 
     name: ClassVar = "rerank"
@@ -76,13 +74,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     load: Load | None = None
 
     @cached_property
+    @override
     def step(self) -> str:
-        """`pick` or `rerank`."""
         return "pick" if self.picking else self.name
 
     @property
+    @override
     def batching(self) -> BatchingPolicy[RerankRequest, Scores]:
-        """A call carries as many queries' candidates as the reranker takes."""
         # How long token vectors take that are computed on the fly doesn't follow from how many candidates there are.
         return Candidates(self.reranker.capacity, shortens=self.reranker.reads != "tokens")
 
@@ -97,10 +95,6 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = plan.picks(asked) if self.picking else plan.reranks(asked)
         # One candidate needs no reranker, and keeps its score.
         return top if min(len(query.outcome.candidates), top) > 1 else 0
-
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return self.top(item) > 0
 
     def ask(self, query: InFlight) -> tuple[BatchKey, RerankRequest] | None:
         """A request for the first candidates of a query that it serves and can read."""
@@ -146,7 +140,6 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     async def call(
         self, batch_key: BatchKey, requests: Sequence[RerankRequest], timeout: float
     ) -> Sequence[Scores | BackendError]:
-        """One call to the reranker, whose scores are cached."""
         outcomes = await self.reranker.score(requests, timeout=timeout)
         if self.cache is not None:
             for request, outcome in zip(requests, outcomes, strict=True):
@@ -157,6 +150,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                     self.cache.put(request.namespace, request.query, documents, outcome)
         return outcomes
 
+    @override
     def on_result(self, query: InFlight, outcome: Scores | BackendError) -> InFlight:
         """Take over a query's outcome. That no candidate is relevant is an answer of a reranker that compares or omits.
 
@@ -185,7 +179,6 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return super().on_result(query, outcome)
 
     def on_answer(self, query: InFlight, answer: Scores) -> None:
-        """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
         picking, result = query.asked.plan.picking, query.outcome
         read = self._read(query, answer)
         if isinstance(answer, PartialScores):
@@ -199,6 +192,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.picking and picking is not None:
             result.pick(picking)
 
+    @override
     def on_unasked(self, query: InFlight) -> InFlight:
         """Note why the fused order stands, if the reranker was to read the query."""
         text = query.asked.canonical.text
@@ -211,12 +205,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return query
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """Attributes by the conventions for generative AI and OpenInference's for rerankers; no text."""
-        return self.name, {
-            "gen_ai.operation.name": "rerank",
-            "gen_ai.request.model": self.reranker.model,
-            **reranker_attributes(self.reranker.model, self.top(query), query.outcome),
-        }
+        own = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
+        return self.name, {**own, **reranker_attributes(self.reranker.model, self.top(query), query.outcome)}
 
     def _known(self, namespace: str, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
         """The scores that are cached, and the documents still to be read: none where there is a verdict on all."""
@@ -256,16 +246,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             self.verdicts.put(query.asked.canonical.namespace, text, documents, outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
-        """The texts to read of the first candidates, by their ids."""
         cut, payloads = self._room(text), query.outcome.payloads
         first, blank = [each.id for each in query.outcome.candidates[:top]], self.reads_tokens
         texts = [text[:cut] for text in contents([payloads.get(id_, {}) for id_ in first])]
         return {id_: text for id_, text in zip(first, texts, strict=True) if blank or VISIBLE.search(text)}
 
     def _without_score(self, query: InFlight, read: Sequence[str], outcome: Scores) -> frozenset[str]:
-        """Those of the first candidates that are not sent, those that the reranker refused, and those that it should
-        have scored.
-        """
+        """The read candidates that were not sent, that the reranker refused, or that it should have scored."""
         unscored = frozenset(read).difference(outcome)
         # Most answers have a score for each, and no text is joined a second time.
         if not unscored or not self._judges:
@@ -283,9 +270,7 @@ def rerank(step_id: str, up: Batches, stage: Reranking | None, calls: EventLoopT
 
 
 def rank(query: InFlight) -> InFlight:
-    """Rank the candidates to the end, by the stages that need more than the legs gave. The order of a lookup stays as
-    it was asked for.
-    """
+    """Rank the candidates to the end, by the stages that need more than the legs gave. A lookup keeps its order."""
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     if asked.shape is not QueryShape.SEARCH or not outcome.ranked:
         return query

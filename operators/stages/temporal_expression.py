@@ -44,7 +44,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     bounds: Bounds
     provider: str
 
-    @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         asked = query.asked.canonical
         if asked.text is None or query.asked.plan.extractor(asked) != "chat":
@@ -58,16 +57,18 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         """One completion a query: the stage's bounds let one query into a call."""
         return [await extract_time(self.chat, text, now, timeout=timeout) for text, now in requests]
 
-    @override
     def on_answer(self, query: InFlight, answer: TemporalExpression | None) -> None:
         query.retrieval.temporal_expression = answer
 
+    @override
     def on_unasked(self, item: InFlight) -> InFlight:
-        """The rules read the time where the recipe wants them to."""
         return by_rules(item)
 
-    def on_loss(self, query: InFlight) -> None:
-        by_rules(query)
+    @override
+    def on_result(self, query: InFlight, outcome: TemporalExpression | BackendError | None) -> InFlight:
+        if isinstance(outcome, BackendError):
+            by_rules(query)
+        return super().on_result(query, outcome)
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
@@ -75,10 +76,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
 
 @operator
-def temporal_expression(
-    step_id: str, up: Batches, by_chat_model: ByChatModel | None, calls: EventLoopThread
-) -> Batches:
+def temporal_expression(step_id: str, up: Batches, stage: ByChatModel | None, calls: EventLoopThread) -> Batches:
     """Read the time that queries name where their recipe targets it: by rules alone without a chat model."""
-    if by_chat_model is None:
-        return sync_stage("rules", up, by_rules)
-    return async_stage("chat", up, by_chat_model, calls)
+    return sync_stage("rules", up, by_rules) if stage is None else async_stage("chat", up, stage, calls)

@@ -19,6 +19,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -26,30 +27,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import Exemplar
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    ConsoleMetricExporter,
-    Gauge,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    MetricExporter,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-    Sum,
-)
+from opentelemetry.sdk.metrics import export as metrics_sdk
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
-    ConsoleSpanExporter,
-    SimpleSpanProcessor,
-    SpanExporter,
-    SpanExportResult,
-)
+from opentelemetry.sdk.trace import export as spans_sdk
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
@@ -67,16 +48,16 @@ log = structlog.stdlib.get_logger(__name__)
 Exporter = TypeVar("Exporter")
 
 
+@dataclass(eq=False)
 class _Reporter:
     """Logs each batch of a signal that an exporter does not export, with the status or the error's type."""
 
-    def __init__(self, signal: str, exporter: str) -> None:
-        self._signal = signal
-        self._exporter = exporter
-        self._reason = ""
-        self._exporting = False
+    signal: str
+    exporter: str
+    _reason = ""
+    _exporting = False
 
-    def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
+    def succeeds(self, export: Callable[[], spans_sdk.SpanExportResult | metrics_sdk.MetricExportResult]) -> bool:
         """Export a batch; False if that failed, for any reason."""
         self._reason = "unknown"
         self._exporting = True
@@ -91,18 +72,17 @@ class _Reporter:
         return False
 
     def close(self) -> None:
-        """Wait for no batch any longer."""
         if self._exporting:
             self._log("not in time")
 
     def _log(self, reason: str) -> None:
-        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=reason)
+        log.warning(f"{self.signal} were not exported", exporter=self.exporter, reason=reason)
 
     def session(self) -> "Session | None":
         """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
         import requests
 
-        signal = "TRACES" if self._signal == "spans" else "METRICS"
+        signal = "TRACES" if self.signal == "spans" else "METRICS"
         if any(os.getenv(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
             return None
 
@@ -121,32 +101,32 @@ class _Reporter:
         return Session()
 
 
-_EXPORTED: Final = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
+_EXPORTED: Final = (spans_sdk.SpanExportResult.SUCCESS, metrics_sdk.MetricExportResult.SUCCESS)
 
 
-class _Spans(SpanExporter):
+@dataclass(frozen=True)
+class _Spans(spans_sdk.SpanExporter):
     """An exporter of spans whose failures are reported."""
 
-    def __init__(self, exporter: SpanExporter, reporter: _Reporter) -> None:
-        self._exporter = exporter
-        self._reporter = reporter
+    exporter: spans_sdk.SpanExporter
+    reporter: _Reporter
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        succeeds = self._reporter.succeeds(partial(self._exporter.export, spans))
-        return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
+    def export(self, spans: Sequence[ReadableSpan]) -> spans_sdk.SpanExportResult:
+        succeeds = self.reporter.succeeds(partial(self.exporter.export, spans))
+        return spans_sdk.SpanExportResult.SUCCESS if succeeds else spans_sdk.SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
-        self._reporter.close()
-        self._exporter.shutdown()
+        self.reporter.close()
+        self.exporter.shutdown()
 
 
-class _Batches(BatchSpanProcessor):
+class _Batches(spans_sdk.BatchSpanProcessor):
     """Batches of spans, the last of which have `patience` seconds to be sent.
 
     The SDK's own time-outs at the end are fixed or have no effect: a collector that hangs would keep the process.
     """
 
-    def __init__(self, exporter: SpanExporter, patience: float) -> None:
+    def __init__(self, exporter: spans_sdk.SpanExporter, patience: float) -> None:
         super().__init__(exporter)
         self._patience = patience
 
@@ -154,7 +134,7 @@ class _Batches(BatchSpanProcessor):
         self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
 
 
-_Reported = tuple[MetricExporter, _Reporter]
+_Reported = tuple[metrics_sdk.MetricExporter, _Reporter]
 """An exporter of metrics, and the reporter of its failures."""
 
 
@@ -175,11 +155,11 @@ def _otlp_metrics() -> _Reported:
 
 _SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
-    "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
+    "console": lambda _: spans_sdk.SimpleSpanProcessor(spans_sdk.ConsoleSpanExporter()),
 }
 _METRICS: Final[Mapping[str, Callable[[], _Reported]]] = {
     "otlp": _otlp_metrics,
-    "console": lambda: (ConsoleMetricExporter(), _Reporter("metrics", "console")),
+    "console": lambda: (metrics_sdk.ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
 _PROTOCOL: Final = "http/protobuf"
@@ -191,10 +171,7 @@ PATIENCE: Final = 5.0
 
 
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
-    """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
-
-    Raises ConfigError for an unknown exporter or protocol.
-    """
+    """Tracers' provider; its end takes `patience` s at most. Raises ConfigError for an unknown exporter or protocol."""
     processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
     if not processors:
         return trace.NoOpTracerProvider()
@@ -243,28 +220,30 @@ def _resource() -> Resource:
     )
 
 
-_CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+_CUMULATIVE: Final = metrics_sdk.AggregationTemporality.CUMULATIVE
 _UNITS: Final = {"seconds": "s", "bytes": "By"}
 _BOUND: Final = "le"
 
 
-def metrics_data(families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
+def metrics_data(
+    families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int
+) -> metrics_sdk.MetricsData:
     """The families as one resource's metrics; times in Unix nanoseconds."""
     metrics = [_metric(family, started_ns, now_ns) for family in families]
-    scope = ScopeMetrics(InstrumentationScope("rankstream"), metrics, "")
-    return MetricsData([ResourceMetrics(resource, [scope], "")])
+    scope = metrics_sdk.ScopeMetrics(InstrumentationScope("rankstream"), metrics, "")
+    return metrics_sdk.MetricsData([metrics_sdk.ResourceMetrics(resource, [scope], "")])
 
 
+@dataclass(eq=False)
 class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
-    def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[_Reported], resource: Resource, interval: float
-    ) -> None:
-        self._registry = registry
-        self._exporters = exporters
-        self._resource = resource
-        self._interval = interval
+    registry: CollectorRegistry
+    exporters: Sequence[_Reported]
+    resource: Resource
+    interval: float
+
+    def __post_init__(self) -> None:
         self._started_ns = time.time_ns()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -274,36 +253,33 @@ class MetricExport:
         """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
-        for exporter, reporter in self._exporters:
+        for exporter, reporter in self.exporters:
             reporter.close()
             exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
         ending = False
         while not ending:
-            ending = self._closing.wait(self._interval)
-            data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
-            for exporter, reporter in self._exporters:
+            ending = self._closing.wait(self.interval)
+            data = metrics_data(self.registry.collect(), self.resource, self._started_ns, time.time_ns())
+            for exporter, reporter in self.exporters:
                 reporter.succeeds(partial(exporter.export, data))
 
 
-def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
+def _metric(family: Family, started_ns: int, now_ns: int) -> metrics_sdk.Metric:
     unit = _UNITS.get(family.name.rpartition("_")[2], "1")
     if family.type == "histogram":
-        histogram = Histogram([*_histograms(family.samples, started_ns, now_ns)], _CUMULATIVE)
-        return Metric(family.name, family.documentation, unit, histogram)
+        histogram = metrics_sdk.Histogram([*_histograms(family.samples, started_ns, now_ns)], _CUMULATIVE)
+        return metrics_sdk.Metric(family.name, family.documentation, unit, histogram)
     counts = family.type == "counter"
     name = f"{family.name}_total" if counts else family.name
-    points = [
-        NumberDataPoint(sample.labels, started_ns, now_ns, sample.value)
-        for sample in family.samples
-        if sample.name == name
-    ]
-    data = Sum(points, _CUMULATIVE, is_monotonic=True) if counts else Gauge(points)
-    return Metric(name, family.documentation, unit, data)
+    samples = [sample for sample in family.samples if sample.name == name]
+    points = [metrics_sdk.NumberDataPoint(sample.labels, started_ns, now_ns, sample.value) for sample in samples]
+    data = metrics_sdk.Sum(points, _CUMULATIVE, is_monotonic=True) if counts else metrics_sdk.Gauge(points)
+    return metrics_sdk.Metric(name, family.documentation, unit, data)
 
 
-def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
+def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iterator[metrics_sdk.HistogramDataPoint]:
     def labels(sample: Sample) -> dict[str, str]:
         return {name: value for name, value in sample.labels.items() if name != _BOUND}
 
@@ -312,7 +288,7 @@ def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iter
         buckets = [sample for sample in own if sample.name.endswith("_bucket")]
         # Prometheus's buckets hold those below them, too; the last one's bound is infinite.
         counts = [0, *(int(bucket.value) for bucket in buckets)]
-        yield HistogramDataPoint(
+        yield metrics_sdk.HistogramDataPoint(
             attributes=attributes,
             start_time_unix_nano=started_ns,
             time_unix_nano=now_ns,

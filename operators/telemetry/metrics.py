@@ -11,15 +11,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from platform import python_version
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.samples import Exemplar, Sample
 
+from operators.runtime.dispatcher import Load
 from schemas.result import VERSION
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -36,10 +37,7 @@ AT_ONCE: Final = 1000
 
 
 class Histogram(prometheus_client.Histogram):
-    """Prometheus's histogram, whose samples are counted when it is collected, or when AT_ONCE of them wait.
-
-    The collected metrics are the same as if each had been counted by itself, within rounding of the sum.
-    """
+    """Prometheus's histogram, which counts its samples when it is collected, or when AT_ONCE of them wait."""
 
     def _metric_init(self) -> None:
         super()._metric_init()
@@ -68,11 +66,9 @@ class Histogram(prometheus_client.Histogram):
             for bucket, count in zip(self._buckets, np.bincount(within, minlength=len(self._buckets)), strict=True):
                 if count:
                     bucket.inc(int(count))
-            latest = {
-                index: exemplar for index, (_, exemplar) in zip(within.tolist(), waiting, strict=True) if exemplar
-            }
-            for index, exemplar in latest.items():
-                self._buckets[index].set_exemplar(exemplar)
+            latest = {slot: exemplar for slot, (_, exemplar) in zip(within.tolist(), waiting, strict=True) if exemplar}
+            for slot, exemplar in latest.items():
+                self._buckets[slot].set_exemplar(exemplar)
 
 
 M = TypeVar("M", Counter, Gauge, Histogram)
@@ -94,11 +90,10 @@ class Instruments:
     def of(self, kind: type[M], name: str, documentation: str, labels: Sequence[str], buckets: Sequence[float]) -> M:
         """The instrument of this name, which is made once."""
         bounds: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
+        own = {"namespace": "rankstream", "registry": self.registry, **bounds}
         with self._making:
             if name not in self.by_name:
-                self.by_name[name] = kind(
-                    name, documentation, [FLOW, *labels], namespace="rankstream", registry=self.registry, **bounds
-                )
+                self.by_name[name] = kind(name, documentation, [FLOW, *labels], **own)
         found: M = self.by_name[name]
         return found
 
@@ -128,97 +123,74 @@ class FlowMetrics:
     def __init__(self, instruments: Instruments, flow: str) -> None:
         self._instruments = instruments
         self._flow = flow
-        one, by = self._one, self._by
-        self.received = one(Counter, "messages_received", "Messages read from Kafka, for the flow.")
-        self.answered = by(Counter, "queries_answered", "Queries whose result is committed, by its status.", "status")
-        self.latency = by(
-            Histogram,
-            "query_latency_seconds",
-            "From Kafka's timestamp of a query to the commit of its result.",
-            "status",
+        counter = partial(self._by, Counter)
+        gauge = partial(self._by, Gauge)
+        histogram = partial(self._by, Histogram)
+        # A metric without further labels has one child.
+        self.received = counter("messages_received", "Messages read from Kafka, for the flow.")[()]
+        self.answered = counter("queries_answered", "Queries whose result is committed, by its status.", "status")
+        self.latency = histogram(
+            "query_latency_seconds", "From Kafka's timestamp of a query to the commit of its result.", "status"
         )
-        self.applied = one(
-            Counter, "documents_applied", "Documents that are in the index, with their offset committed."
-        )
-        self.unreadable = one(Counter, "documents_unreadable", "Documents whose script the embedder does not know.")
-        self.dead_letters = by(
-            Counter,
+        self.applied = counter("documents_applied", "Documents that are in the index, with their offset committed.")[()]
+        self.unreadable = counter("documents_unreadable", "Documents whose script the embedder does not know.")[()]
+        self.dead_letters = counter(
             "dead_letters",
             "Messages that became dead letters, by class and by the stage that rejected them; committed.",
             "class",
             "stage",
         )
-        self.degraded = by(
-            Counter, "degraded", "Parts of answers that were lost, by stage and reason.", "stage", "reason"
-        )
-        self.legs = by(Counter, "legs", "Legs of queries by what became of them.", "leg", "outcome")
-        self.stages = by(Histogram, "stage_duration_seconds", "Duration of a query's step.", "stage")
-        self.lookups = by(Counter, "cache_lookups", "Lookups in caches, hit or miss.", "cache", "outcome")
-        self.removed = one(Counter, "firewall_removals", "Documents that the post-filter check took out of results.")
-        self.policies_refused = one(
-            Gauge, "policies_refused", "1 while policies.files cannot be read, and older policies hold."
-        )
-        self._tables = by(Gauge, "table_entries", "Entries of a table that grows with names or texts.", "table")
-        self.decayed = one(Counter, "decay_applied", "Queries that were ranked by age.")
+        self.degraded = counter("degraded", "Parts of answers that were lost, by stage and reason.", "stage", "reason")
+        self.legs = counter("legs", "Legs of queries by what became of them.", "leg", "outcome")
+        self.stages = histogram("stage_duration_seconds", "Duration of a query's step.", "stage")
+        self.lookups = counter("cache_lookups", "Lookups in caches, hit or miss.", "cache", "outcome")
+        self.removed = counter("firewall_removals", "Documents that the post-filter check took out of results.")[()]
+        self.policies_refused = gauge(
+            "policies_refused", "1 while policies.files cannot be read, and older policies hold."
+        )[()]
+        self._tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
+        self.decayed = counter("decay_applied", "Queries that were ranked by age.")[()]
 
-        self._in_flight = by(Gauge, "in_flight", "Messages read and not committed.")
-        self._credit = by(Gauge, "credit", "Messages that may be read now beyond those in flight.")
-        self.lag = by(
-            Gauge,
+        self._in_flight = gauge("in_flight", "Messages read and not committed.")
+        self._credit = gauge("credit", "Messages that may be read now beyond those in flight.")
+        self.lag = gauge(
             "consumer_lag",
             "Messages of an assigned partition that can be read, from the committed offset to the last stable one.",
             "topic",
             "partition",
         )
-        self.unstable = by(
-            Gauge,
+        self.unstable = gauge(
             "consumer_unstable",
             "Messages of an assigned partition behind its last stable offset: a transaction of a producer is open.",
             "topic",
             "partition",
         )
-        self.rebalances = by(Counter, "rebalances", "Changes of the assigned partitions, by kind.", "kind")
-        self.transactions = by(Counter, "transactions", "Transactions, by what became of them.", "outcome")
-        self.transaction_duration = one(Histogram, "transaction_duration_seconds", "Duration of a transaction.")
-        self.replacements = one(Counter, "producer_replacements", "Transactional producers that were replaced.")
-        self.abandoned = one(Counter, "records_abandoned", "Records that were dropped: their partition was taken away.")
-        self.drains = by(Counter, "drains", "Drains, by what became of them.", "outcome")
-        self._idle = by(Gauge, "worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
-        self._idle_limit = by(
-            Gauge, "worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog."
-        )
+        self.rebalances = counter("rebalances", "Changes of the assigned partitions, by kind.", "kind")
+        self.transactions = counter("transactions", "Transactions, by what became of them.", "outcome")
+        self.transaction_duration = histogram("transaction_duration_seconds", "Duration of a transaction.")[()]
+        self.replacements = counter("producer_replacements", "Transactional producers that were replaced.")[()]
+        self.abandoned = counter("records_abandoned", "Records that were dropped: their partition was taken away.")[()]
+        self.drains = counter("drains", "Drains, by what became of them.", "outcome")
+        self._idle = gauge("worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
+        self._idle_limit = gauge("worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog.")
 
-        self._calls = by(Gauge, "calls_in_flight", "Calls of a stage to its backend under way.", "stage")
-        self._calls_limit = by(
-            Gauge, "calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage"
+        self._calls = gauge("calls_in_flight", "Calls of a stage to its backend under way.", "stage")
+        self._calls_limit = gauge("calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage")
+        self._batch = histogram(
+            "batch_size", "What one call of a stage carries: texts, or documents to rerank.", "stage", buckets=SIZES
         )
-        self._batch = by(
-            Histogram,
-            "batch_size",
-            "What one call of a stage carries: texts, or documents to rerank.",
-            "stage",
-            buckets=SIZES,
+        self._queue_wait = histogram(
+            "queue_wait_seconds", "How long the request that waited longest waited for its call.", "stage"
         )
-        self._queue_wait = by(
-            Histogram, "queue_wait_seconds", "How long the request that waited longest waited for its call.", "stage"
+        self._requests = counter("backend_requests", "Requests to a backend, `ok` or by reason.", "backend", "outcome")
+        self._request_duration = histogram(
+            "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
         )
-        self._requests = by(
-            Counter, "backend_requests", "Requests to a backend, `ok` or by reason.", "backend", "outcome"
-        )
-        self._request_duration = by(
-            Histogram, "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
-        )
-        self._breaker = by(Gauge, "breaker_open", "1 while a backend is left alone, else 0.", "backend")
-
-    def _one(self, kind: type[M], name: str, documentation: str) -> M:
-        """Define a metric without further labels."""
-        child: M = self._instruments.of(kind, name, documentation, (), SECONDS).labels(self._flow)
-        return child
+        self._breaker = gauge("breaker_open", "1 while a backend is left alone, else 0.", "backend")
 
     def _by(
         self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
     ) -> Children[M]:
-        """Define a metric with these labels."""
         return Children(self._instruments.of(kind, name, documentation, labels, buckets), self._flow)
 
     def watch(
@@ -234,36 +206,17 @@ class FlowMetrics:
         """Call this for the number of a table's entries, whenever the metrics are collected."""
         self._tables[(name,)].set_function(size)
 
-    def load(self, stage: str, limit: int) -> "StageLoad":
+    def load(self, stage: str, limit: int) -> Load:
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
         self._calls_limit[(stage,)].set(max(limit, 0))
-        return StageLoad(self._calls[(stage,)], self._batch[(stage,)], self._queue_wait[(stage,)])
+        return Load(self._batch[(stage,)].observe, self._queue_wait[(stage,)].observe, self._calls[(stage,)].set)
 
     def backend(self, name: str) -> "BackendMetrics":
         """The metrics of the requests to a backend."""
         return BackendMetrics(name, self._requests, self._request_duration[(name,)], self._breaker[(name,)])
 
 
-@dataclass(frozen=True, slots=True)
-class StageLoad:
-    """The calls of one stage: their number under way, their sizes, and the waits of their requests."""
-
-    calls: Gauge
-    batch: Histogram
-    queue_wait: Histogram
-
-    def began(self, units: int, waited: float) -> None:
-        """A call begins with this number of units, of which one waited longest, `waited` seconds."""
-        self.batch.observe(units)
-        self.queue_wait.observe(waited)
-
-    def under_way(self, calls: int) -> None:
-        """This number of calls is under way now."""
-        self.calls.set(calls)
-
-
-@dataclass(frozen=True, slots=True)
-class BackendMetrics:
+class BackendMetrics(NamedTuple):
     """The requests to one backend."""
 
     name: str
@@ -279,7 +232,3 @@ class BackendMetrics:
     def failed(self, reason: str) -> None:
         """A request failed, for this reason."""
         self.requests[self.name, reason].inc()
-
-    def watch_breaker(self, is_open: Callable[[], bool]) -> None:
-        """Call this whenever the metrics are collected."""
-        self.breaker.set_function(is_open)

@@ -19,9 +19,8 @@ isn't recorded gets no spans, and is counted all the same. No attribute holds a 
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -35,6 +34,15 @@ from schemas.headers import fold_name
 
 DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
+
+
+def _operation(kind: str, name: str) -> Attributes:
+    return {"messaging.system": "kafka", "messaging.operation.type": kind, "messaging.operation.name": name}
+
+
+_PROCESS: Final = _operation("process", "process")
+_POLL: Final = _operation("receive", "poll")
+_SEND: Final = _operation("send", "send")
 
 
 def _carrier(headers: Headers) -> dict[str, list[str]]:
@@ -56,7 +64,6 @@ class QueryTrace:
     __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer", "recording")
 
     def __init__(self, signals: "Signals", message: Message, headers: Headers, attributes: Attributes) -> None:
-        """Continue the trace that these headers of the message name."""
         tracer, origin = signals.tracer, message.origin
         self._tracer = tracer
         self._metrics = signals.metrics
@@ -65,20 +72,15 @@ class QueryTrace:
         self._exemplar: dict[str, str] | None = None
         parent = propagate.extract(_carrier(headers), context=Context()) if headers else Context()
         topic = origin.topic
-        messaging: Attributes = {
-            "messaging.system": "kafka",
+        place: Attributes = {
             "messaging.destination.name": topic,
             "messaging.destination.partition.id": str(origin.partition),
             "messaging.kafka.offset": origin.offset,
             "messaging.consumer.group.name": signals.group,
             **attributes,
         }
-        self._process = tracer.start_span(
-            f"process {topic}",
-            parent,
-            kind=SpanKind.CONSUMER,
-            attributes={"messaging.operation.type": "process", "messaging.operation.name": "process", **messaging},
-        )
+        process = {**_PROCESS, **place}
+        self._process = tracer.start_span(f"process {topic}", parent, kind=SpanKind.CONSUMER, attributes=process)
         # A query without headers, in a process without traces, has nothing to hand on.
         self._context = trace.set_span_in_context(self._process, parent) if headers or self.trace_id else parent
         self._send: Span | None = None
@@ -89,13 +91,8 @@ class QueryTrace:
                 "trace_id": trace.format_trace_id(own.trace_id),
                 "span_id": trace.format_span_id(own.span_id),
             }
-            tracer.start_span(
-                f"receive {topic}",
-                parent,
-                kind=SpanKind.CLIENT,
-                start_time=int(message.received * 1e9),
-                attributes={"messaging.operation.type": "receive", "messaging.operation.name": "poll", **messaging},
-            ).end()
+            poll, at = {**_POLL, **place}, int(message.received * 1e9)
+            tracer.start_span(f"receive {topic}", parent, kind=SpanKind.CLIENT, start_time=at, attributes=poll).end()
 
     @property
     def trace_id(self) -> str | None:
@@ -114,9 +111,9 @@ class QueryTrace:
     ) -> None:
         if not self.recording:
             return
-        links = [Link(link)] if link is not None else None
+        links, at = [Link(link)] if link is not None else None, wall_ns(started)
         span = self._tracer.start_span(
-            name, self._context, kind=kind, start_time=wall_ns(started), attributes=attributes, links=links
+            name, self._context, kind=kind, start_time=at, attributes=attributes, links=links
         )
         if error is not None:
             _fail(span, error)
@@ -124,19 +121,11 @@ class QueryTrace:
 
     @contextmanager
     def calling(self, name: str, attributes: Attributes, traces: Sequence[Trace]) -> Iterator[None]:
-        """The span of one call for the queries of these recorded traces, as the current span.
-
-        The call for one query is a part of its trace. The call for several is a trace of its own, with links to theirs.
-        """
+        """The current span of one call: for one query in its trace, for several a trace of its own with links."""
         carried = [each for each in traces if isinstance(each, QueryTrace)]
         links = [Link(each._process.get_span_context()) for each in carried] if len(carried) > 1 else None
-        span = self._tracer.start_span(
-            f"call {name}",
-            Context() if links else self._context,
-            kind=SpanKind.CLIENT,
-            attributes={**attributes, "rankstream.batch.size": len(carried)},
-            links=links,
-        )
+        context, whole = Context() if links else self._context, {**attributes, "rankstream.batch.size": len(carried)}
+        span = self._tracer.start_span(f"call {name}", context, kind=SpanKind.CLIENT, attributes=whole, links=links)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield
@@ -176,17 +165,8 @@ class QueryTrace:
             self._send.update_name(f"send {topic}")
             self._send.set_attribute("messaging.destination.name", topic)
         elif self.recording:
-            self._send = self._tracer.start_span(
-                f"send {topic}",
-                self._context,
-                kind=SpanKind.PRODUCER,
-                attributes={
-                    "messaging.system": "kafka",
-                    "messaging.destination.name": topic,
-                    "messaging.operation.type": "send",
-                    "messaging.operation.name": "send",
-                },
-            )
+            own = {**_SEND, "messaging.destination.name": topic}
+            self._send = self._tracer.start_span(f"send {topic}", self._context, kind=SpanKind.PRODUCER, attributes=own)
         context = self._context if self._send is None else trace.set_span_in_context(self._send, self._context)
         carrier: dict[str, str] = {}
         if context:
@@ -213,8 +193,7 @@ def _fail(span: Span, error: str) -> None:
     span.set_status(Status(StatusCode.ERROR, error))
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
+class Signals(NamedTuple):
     """A flow's tracer and metrics; `group` is its consumer group."""
 
     tracer: Tracer
@@ -227,9 +206,8 @@ class Signals:
 
 
 RERANKED: Final = 10
-"""Documents that a RERANKER span names, of those that went in and of those that came out. A span holds 128 attributes
-unless it is configured otherwise: each one more drops the oldest, and each costs some microseconds.
-"""
+"""Documents that a RERANKER span names, of those that went in and that came out. A span holds 128 attributes by
+default: each one more drops the oldest, and each costs some microseconds."""
 
 
 def reranker_attributes(model: str, top: int, outcome: Outcome) -> dict[str, str | int | float]:

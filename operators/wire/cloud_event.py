@@ -1,7 +1,6 @@
 """CloudEvents 1.0 over Kafka: a query's envelope, and its result in an envelope of the same kind.
 
-Rules
------
+Rules:
 - Headers alone tell the mode: a `content-type` of CloudEvents is structured, else a `ce_specversion` is binary, else
   the message is a plain one. ASCII's case in names of headers doesn't count, as in those of traces.
 - An envelope is held to the specification, whether we need the attribute or not: an InputError names the attribute and
@@ -12,9 +11,8 @@ Rules
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from operators.wire.message import Headers
 from schemas import headers as names
@@ -45,8 +43,7 @@ class Mode(Enum):
     STRUCTURED = "structured"
 
 
-@dataclass(frozen=True, slots=True)
-class CloudEvent:
+class CloudEvent(NamedTuple):
     """The part of a query's envelope that its result needs."""
 
     mode: Mode
@@ -137,8 +134,7 @@ def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
             raise error("time", str(wrong)) from None
     if not _is_json(attributes.get("datacontenttype", names.JSON)):
         raise error("datacontenttype", "JSON in UTF-8 is expected")
-    correlation_id = attributes.get(names.CORRELATION_ID)
-    return CloudEvent(mode, attributes["id"], attributes["source"], correlation_id)
+    return CloudEvent(mode, attributes["id"], attributes["source"], attributes.get(names.CORRELATION_ID))
 
 
 def _too_many() -> InputError:

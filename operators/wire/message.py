@@ -71,8 +71,7 @@ class Trace(Protocol):
         """End the trace's part in this process: the output record is durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A message's place in Kafka, and the assignment of its partition under which it was read."""
 
     topic: str

@@ -1,7 +1,6 @@
 """Parsing: the event in a message, or an error that says what is wrong; and all that can be read of a refused one.
 
-Rules
------
+Rules:
 - A message is refused by its first defect. Of a refused one its sender is told, so it is parsed past its defects.
 - It is then *legible* if its value is a JSON object whose `query_id` is valid and given once. It doesn't matter what
   else is wrong: other fields, their number or size, repeated keys, NaN, half of a surrogate pair, nesting too deep for
@@ -85,7 +84,6 @@ def check_plain(document: Mapping[str, Any]) -> None:
 
 
 def _attempt(step: Callable[[Any], Any], given: Any) -> Any:
-    """The outcome of a step; None where it raises InputError."""
     try:
         return step(given)
     except InputError:

@@ -1,7 +1,6 @@
 """Replies: the place that a query chooses for its result, and its headers, which return on it.
 
-Rules
------
+Rules:
 - The topic is that of the field `reply_to`, or of a header that the settings name. A header without a value counts as
   absent. Two that differ are an error, as is a topic that no query may choose.
 - The partition is that of a header: four bytes, big-endian and signed, as Spring writes it, or digits, as NestJS does.
@@ -44,12 +43,8 @@ _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-e
 
 _PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX, "apicurio.value.")
 
-_CORRELATION: Final = frozenset(
-    {
-        *("kafka_correlationid", "reply_correlation_id", "correlation-id", "correlation_id", "correlationid"),
-        *("x-correlation-id", "x-request-id"),
-    }
-)
+_IDS: Final = ("kafka_correlationid", "reply_correlation_id", "correlation-id", "correlation_id", "correlationid")
+_CORRELATION: Final = frozenset((*_IDS, "x-correlation-id", "x-request-id"))
 
 
 class ReplyTo(NamedTuple):
@@ -72,9 +67,7 @@ class Replies:
     settings: ReplySettings
     policies: PolicySettings = field(default_factory=PolicySettings)
 
-    def choose(
-        self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
-    ) -> ReplyTo:
+    def choose(self, named: str | None, headers: Headers, source: str | None = None, read_from: str = "") -> ReplyTo:
         """The place that a query names by its field or headers. Raises InputError `invalid`."""
         if named is None and not headers:
             return ReplyTo()
@@ -91,8 +84,8 @@ class Replies:
         number = _find(headers, self.settings.partition_headers)
         place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
         if topic is not None:
-            source = identify(self.policies.identity, event_source, headers, read_from)
-            allowed = self.policies.policy_for(source).reply_to
+            identity = identify(self.policies.identity, source, headers, read_from)
+            allowed = self.policies.policy_for(identity).reply_to
             if allowed and not matches(topic, allowed):
                 raise _error(named_by, "not a topic that this source may choose", topic)
         return place

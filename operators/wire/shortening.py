@@ -16,17 +16,17 @@ from schemas.result import Status
 
 Event = dict[str, Any]
 Fits = Callable[[Event], bool]
+CursorAfter = Callable[[int], str | None]
+"""The cursor of the page after a number of results; None where no page is."""
 
 STAGE = "result"
 
 
-def shorten(
-    event: Mapping[str, Any], fits: Fits, cursor: Callable[[int], str | None], best: Callable[[str], str]
-) -> Event | None:
+def shorten(event: Mapping[str, Any], fits: Fits, cursor: CursorAfter, best: Callable[[str], str]) -> Event | None:
     """The longest form of the event that fits, with a note of the missing parts; None if even the shortest doesn't.
 
-    `cursor` gives the cursor of the page after a number of results, `best` the best passage of a text. Without any
-    result there is no cursor: a client would ask for the same page for ever.
+    `best` gives the best passage of a text. Without any result there is no cursor: a client would ask for the same page
+    for ever.
     """
     status = event["status"]
     short = {
@@ -44,11 +44,11 @@ def shorten(
         text = hit["text"]
         return {**hit, "text": best(text)} if text is not None and len(text) > SIZE else hit
 
-    def drop_neighbours(hit: Event) -> Event:
-        return {name: value for name, value in hit.items() if name != "neighbours"}
+    def drop(name: str, hit: Event) -> Event:
+        return {key: value for key, value in hit.items() if key != name}
 
     losses: Sequence[tuple[str, Callable[[Event], Event]]] = (
-        ("neighbours are left out", lambda hit: _in_group(drop_neighbours, drop_neighbours(hit))),
+        ("neighbours are left out", lambda hit: _in_group(partial(drop, "neighbours"), drop("neighbours", hit))),
         ("texts of further documents are cut to their best passage", partial(_in_group, cut_text)),
         ("the further documents of groups are left out", partial(_in_group, None)),
         ("texts are cut to their best passage", cut_text),
@@ -62,11 +62,7 @@ def shorten(
         short = shorter
     found = _first_results(short, fits, cursor)
     if found is None or not found["results"]:
-        hits = [
-            {name: value for name, value in hit.items() if name != "passages"} | {"text": None}
-            for hit in short["results"]
-        ]
-        bare = {**short, "results": hits}
+        bare = {**short, "results": [drop("passages", hit) | {"text": None} for hit in short["results"]]}
         found = bare if fits(bare) else _first_results(bare, fits, cursor)
     return found
 
@@ -82,13 +78,12 @@ def _lose(short: Event, said: str, lose: Callable[[Event], Event], fits: Fits) -
         results = [shorter[place] if place in at else hit for place, hit in enumerate(hits)]
         return _warn({**short, "results": results}, f"{said} in {count} of {len(hits)} results")
 
-    counts = range(1, len(losing) + 1)
-    return (
-        reduce_by(counts[bisect_left(counts[:-1], True, key=lambda each: fits(reduce_by(each)))]) if losing else short
-    )
+    # The loss in all of them is not tried: the caller asks whether that fits.
+    fewest = 1 + bisect_left(range(1, len(losing)), True, key=lambda count: fits(reduce_by(count)))
+    return reduce_by(fewest) if losing else short
 
 
-def _first_results(short: Event, fits: Fits, cursor: Callable[[int], str | None]) -> Event | None:
+def _first_results(short: Event, fits: Fits, cursor: CursorAfter) -> Event | None:
     """The event with as many of its first results as fit, at least one less than it has; None if none do."""
     whole = len(short["results"])
 

@@ -68,8 +68,9 @@ class Source:
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         self._searches(query)
         stage = SearchLeg(leg, self._client, Bounds(1, 1, 1))
-        batch_key, request = stage.ask(query)
-        [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
+        request = stage.ask(query)
+        assert request is not None
+        [found] = asyncio.run(stage.call(request[0], [request[1]], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)
         return dict(zip(found.hits.ids, found.hits.scores, strict=True))

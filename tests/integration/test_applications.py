@@ -15,7 +15,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from flows.assembly.delivery import kafka_client
-from operators.delivery import groups
+from operators.delivery.broker import find_lag
 from schemas.settings import KafkaSettings
 from tests.integration.applications import Runtime, java, node
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, wait_until
@@ -85,7 +85,7 @@ def test_an_application_asks_and_reads(
         assert sorted(each["query_id"] for each in results) == sorted(f"asked-{number}" for number in range(COUNT))
         assert set(codecs(broker, topics.results)) == {0}
         # Each partition with a query ends in the mark of a transaction.
-        wait_until(lambda: groups.lag(kafka_client(settings), topics.queries) == 0)
+        wait_until(lambda: find_lag(kafka_client(settings), topics.queries) == 0)
         with closing(kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=settings.group_id)) as tool:
             places = [kafka.TopicPartition(topics.queries, number) for number in range(PARTITIONS)]
             assert {place: tool.committed(place) or 0 for place in places} == tool.end_offsets(places)

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer
 from operators.runtime.stage import async_stage
 from operators.stages.answers import Watermark
-from operators.stages.lookup import Lookup, Watermarks
+from operators.stages.lookup import Lookup
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
@@ -74,7 +74,7 @@ class Hanging(Known):
 
 
 def looked_up(
-    watermarks: Watermarks, timeout: float, batches: Sequence[Sequence[InFlight]] | None = None
+    watermarks: "WatermarkReader | Known", timeout: float, batches: Sequence[Sequence[InFlight]] | None = None
 ) -> tuple[list[InFlight], list[InFlight]]:
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
@@ -83,9 +83,10 @@ def looked_up(
     kept.finish(first.message.origin)
     if batches is None:
         batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
+    lookup = Lookup(kept, cast("WatermarkReader", watermarks), timeout)
     with looping() as calls:
-        left = items(batches, lambda up: async_stage("lookup", up, Lookup(kept, watermarks, timeout), calls))
-    assert kept.leading == 0
+        left = items(batches, lambda up: async_stage("lookup", up, lookup, calls))
+    assert not kept.leading
     return [each for each in left if not each.answered], [each for each in left if each.answered]
 
 

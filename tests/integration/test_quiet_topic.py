@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.delivery import kafka_client
-from operators.delivery import groups
+from operators.delivery.broker import find_lag
 from schemas.settings import KafkaSettings
 from tests import qdrant_server
 from tests.deploy.monitoring import RULES, promtool
@@ -59,7 +59,7 @@ class Quiet:
         """The offsets that the flow's group has not committed, as the broker has them."""
         settings = KafkaSettings.model_validate(self.deployment.settings["kafka"])
         own = settings.indexing if flow == "indexing" else settings
-        return groups.lag(kafka_client(own), self.deployment.names[role])
+        return find_lag(kafka_client(own), self.deployment.names[role])
 
     def index(self, count: int) -> str:
         """Index a file of `count` documents, as an operator does; what is said at its end."""

@@ -84,9 +84,8 @@ class Place:
         found: dict[str, Found] = {}
         for name in (VECTOR, KEYWORD, STRUCTURED):
             leg = SearchLeg(name, self.qdrant, Bounds(TIMEOUT, 8, 1))
-            if leg.wants(admitted):
-                batch_key, request = leg.ask(admitted)
-                [outcome] = await leg.call(batch_key, [request], TIMEOUT)
+            if (asks := leg.request(admitted)) is not None:
+                [outcome] = await leg.call(asks[0], [asks[1]], TIMEOUT)
                 assert isinstance(outcome, Found), (name, event, outcome)
                 found[name] = outcome
         return found

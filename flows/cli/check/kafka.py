@@ -9,8 +9,8 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import indexing_kafka
 from flows.assembly.delivery import kafka_client
 from flows.cli.check import Finding, Level
-from operators.delivery import groups, topics
-from operators.delivery.broker import MEMBERS, TRANSACTIONS, lacking
+from operators.delivery import topics
+from operators.delivery.broker import MEMBERS, TRANSACTIONS, describe_group, find_lag, lacking
 from operators.delivery.schema_registry import SchemaRegistry
 from operators.delivery.topics import MAX
 from schemas.errors import ConfigError, DeliveryError
@@ -100,8 +100,8 @@ def _group(section: KafkaSettings, topic: str | None, command: str, refused: Lev
     subject = f"kafka group {section.group_id}"
     allow = f"Allow rankstream to read the group {section.group_id} and its topic, or correct kafka.group_id."
     try:
-        group = groups.describe_group(section) if describes else None
-        lag = groups.lag(kafka_client(section), topic) if topic is not None else 0
+        group = describe_group(section) if describes else None
+        lag = find_lag(kafka_client(section), topic) if topic is not None else 0
     except DeliveryError as error:
         return Finding(refused, subject, f"{command} cannot join it: {error}", allow)
     if group is not None and not group.readable:

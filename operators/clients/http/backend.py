@@ -122,7 +122,7 @@ class Resilient:
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
         self._answered_at = 0.0
-        metrics.watch_breaker(lambda: not self._breaker.closed)
+        metrics.breaker.set_function(lambda: not self._breaker.closed)
 
     async def ask(self, call: Call[Result], *, timeout: float) -> Result:
         """Make the call, all within `timeout` seconds: what its `read` makes of the answer. Raises BackendError."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
-from operators.runtime.batching.policy import Waiting
+from operators.runtime.batching.policy import BatchingPolicy, Waiting
 from schemas.errors import BackendError
 
 FRAME: Final = 16
@@ -20,7 +20,7 @@ LEAST: Final = 2
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(BatchingPolicy[RerankRequest, Scores]):
     """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its

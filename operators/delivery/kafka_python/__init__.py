@@ -25,14 +25,7 @@
 - Unstable offsets are logged as errors at every retry, although waiting for them is what `read_committed` means.
 """
 
-from operators.delivery.client import (
-    ANY_BATCH,
-    Consumer,
-    KafkaClient,
-    PlainProducer,
-    TopicReader,
-    TransactionalProducer,
-)
+from operators.delivery.client import ANY_BATCH, KafkaClient
 from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader, quieten
 from operators.delivery.kafka_python.producer import KafkaPythonProducer, KafkaPythonTransactions
 from operators.delivery.kafka_python.records import read_any_headers
@@ -52,14 +45,14 @@ class KafkaPython(KafkaClient):
         read_any_headers()
         quieten()
 
-    def consumer(self, *, headers_decide: bool = False) -> Consumer:  # noqa: ARG002  it always tells
+    def consumer(self, *, headers_decide: bool = False) -> KafkaPythonConsumer:  # noqa: ARG002  it always tells
         return KafkaPythonConsumer(self._settings)
 
-    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> KafkaPythonTransactions:
         return KafkaPythonTransactions(self._settings, transactional_id, max_batch)
 
-    def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
+    def plain_producer(self, max_batch: int = ANY_BATCH) -> KafkaPythonProducer:
         return KafkaPythonProducer(self._settings, max_batch)
 
-    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> TopicReader:
+    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> KafkaPythonReader:
         return KafkaPythonReader(self._settings, topic, isolation, call_timeout, from_end=from_end)

@@ -36,10 +36,7 @@ _open: set[tuple[str, str, TlsSettings, SaslSettings]] = set()
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """The options of every client of this broker.
-
-    Raises ConfigError for a file that can't be used, and FatalDelivery if a secured broker refuses us or we it.
-    """
+    """The options of every client of this broker. Raises ConfigError, and FatalDelivery if either refuses the other."""
     if settings.security_protocol != "PLAINTEXT":
         _check_admission(settings)
     return {
@@ -148,17 +145,13 @@ def _identity(settings: KafkaSettings) -> dict[str, Any]:
             # None would make OpenSSL ask for the password of an encrypted key on the terminal.
             "ssl_password": secret(tls, "kafka.tls", "key_password") or "",
         }
+    if sasl.mechanism is not None:
+        options["sasl_mechanism"] = sasl.mechanism
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {
-            "sasl_mechanism": sasl.mechanism,
-            "sasl_oauth_token_provider": _Tokens(tokens(sasl), sasl.extensions),
-        }
+        options["sasl_oauth_token_provider"] = _Tokens(tokens(sasl), sasl.extensions)
     elif sasl.mechanism is not None:
-        options |= {
-            "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": sasl.username,
-            "sasl_plain_password": secret(sasl, "kafka.sasl", "password"),
-        }
+        password = secret(sasl, "kafka.sasl", "password")
+        options |= {"sasl_plain_username": sasl.username, "sasl_plain_password": password}
     return options
 
 
@@ -176,10 +169,7 @@ class _Tokens(AbstractTokenProvider):
 
 
 def _check_admission(settings: KafkaSettings) -> None:
-    """Connect once a process; FatalDelivery names the symptom if we don't trust the broker or it doesn't take us.
-
-    A broker that can't be reached is left to the clients' own timeouts.
-    """
+    """Connect once a process; FatalDelivery names why we and a broker that is there don't accept each other."""
     door = (settings.bootstrap_servers, settings.security_protocol, settings.tls, settings.sasl)
     if door in _open:
         return
@@ -234,10 +224,9 @@ def _refusal(error: BaseException, connection: Any, settings: KafkaSettings) -> 
         return f"{mechanism}: not offered by the broker; set kafka.sasl.mechanism to one that it offers"
     if isinstance(error, BrokerResponseError):
         return f"{mechanism}: the broker refuses the credentials ({type(error).__name__}){_CORRECT}"
+    ends = "the broker ends the connection"
     if connection.broker_version_data is not None:
-        return f"{mechanism}: the broker ends the connection, as it does when it refuses the credentials{_CORRECT}"
+        return f"{mechanism}: {ends}, as it does when it refuses the credentials{_CORRECT}"
     if connection.parser is not None:
-        return (
-            f"the broker ends the connection: it may want another security_protocol than {settings.security_protocol}"
-        )
+        return f"{ends}: it may want another security_protocol than {settings.security_protocol}"
     return None

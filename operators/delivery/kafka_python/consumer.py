@@ -99,10 +99,9 @@ class KafkaPythonConsumer:
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         commits: dict[TopicPartition, Commit | None] = {}
         for partition in partitions:
+            of = kafka.TopicPartition(*partition)
             with naming_failures("committed offsets"):
-                committed = self._consumer.committed(
-                    kafka.TopicPartition(*partition), metadata=True, timeout_ms=CALL_TIMEOUT * 1000
-                )
+                committed = self._consumer.committed(of, metadata=True, timeout_ms=CALL_TIMEOUT * 1000)
             commits[partition] = Commit(committed.offset, committed.metadata or "") if committed else None
         return commits
 
@@ -115,9 +114,8 @@ class KafkaPythonConsumer:
         assigned = self._consumer.assignment()
         present = [each for each in partitions if each in assigned]
         marks = {each: self._consumer.highwater(kafka.TopicPartition(*each)) for each in present}
-        return {
-            each: Ends(min(self._stable.get(each, end), end), end) for each, end in marks.items() if end is not None
-        }
+        lasts = {each: end for each, end in marks.items() if end is not None}
+        return {each: Ends(min(self._stable.get(each, last), last), last) for each, last in lasts.items()}
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         # The public method asks the broker where it has none.
@@ -142,13 +140,8 @@ class KafkaPythonConsumer:
 
         return parse_fetched_data
 
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        self._switch(self._consumer.pause, partitions)
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self._switch(self._consumer.resume, partitions)
-
-    def _switch(self, switch: Callable[[Any], None], partitions: Sequence[TopicPartition]) -> None:
+    def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
+        switch = self._consumer.resume if wanted else self._consumer.pause
         for partition in partitions:
             # One that was taken away has nothing to switch.
             with suppress(KeyError):
@@ -179,18 +172,16 @@ class KafkaPythonConsumer:
 class KafkaPythonReader(TopicReader):
     """One consumer that reads, and one that asks for offsets."""
 
-    def __init__(
-        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
-    ) -> None:
-        timeout = int(call_timeout * 1000)
-        own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
+    def __init__(self, settings: KafkaSettings, topic: str, isolation: str, timeout: float, *, from_end: bool) -> None:
+        longest = int(timeout * 1000)
+        own = {"isolation_level": isolation, "request_timeout_ms": longest, "bootstrap_timeout_ms": longest}
         self._reading = open_consumer(settings, own)
         try:
             self._metadata = open_consumer(settings, {"group_id": settings.group_id, **own}, TAIL_METADATA_AGE)
         except DeliveryError:
             close_consumer(self._reading)
             raise
-        super().__init__(settings, topic, call_timeout, from_end=from_end)
+        super().__init__(settings, topic, timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         with naming_failures(f"poll of {self._topic}"):

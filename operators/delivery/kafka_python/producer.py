@@ -6,24 +6,10 @@ from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    RetriableError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from kafka import errors
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import (
-    CALL_TIMEOUT,
-    Commits,
-    GroupMetadata,
-    ProducerRecord,
-    RecordRefused,
-    find_refusal,
-)
+from operators.delivery.client import CALL_TIMEOUT, Commits, GroupMetadata, ProducerRecord, RecordRefused, find_refusal
 from operators.delivery.error_codes import FENCED, RefusalCode, curing, ends, refusal_code
 from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -36,10 +22,7 @@ _ANSWERS: Final = 256
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered.
-
-    It keeps the latest answers: an error of the client may hide the broker's code for it.
-    """
+    """Notes the first unanswered request and the latest answers; its thread sleeps while records are gathered."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -53,7 +36,6 @@ class _Requests(KafkaNetClient):
             super().wakeup()
 
     def send(self, node_id: Any, request: Any, **options: Any) -> Any:
-        """Send a request of the producer; the future of its answer."""
         answer = super().send(node_id, request, **options)
         answer.add_errback(self._note, request.name)
         answer.add_callback(self._keep, request.name)
@@ -62,10 +44,9 @@ class _Requests(KafkaNetClient):
     def ends(self) -> str | None:
         """The first error among the answers that no further try mends, by its name; None: there is none."""
         codes = (code for name, code in self._errors() if ends(code) and not _is_refusal(name, code))
-        return next((curing(for_code(code).message or str(code), code) for code in codes), None)
+        return next((curing(errors.for_code(code).message or str(code), code) for code in codes), None)
 
     def refuses(self) -> RefusalCode | None:
-        """The first refusal of a record among the answers; None: there is none."""
         return next((RefusalCode(code) for name, code in self._errors() if _is_refusal(name, code)), None)
 
     def _errors(self) -> Iterator[tuple[str, int]]:
@@ -76,7 +57,7 @@ class _Requests(KafkaNetClient):
 
     def _note(self, request: str, error: Exception) -> None:
         # Not ready: the request was not sent.
-        if self.unanswered is None and not isinstance(error, NodeNotReadyError):
+        if self.unanswered is None and not isinstance(error, errors.NodeNotReadyError):
             self.unanswered = f"{request}: {type(error).__name__}"
 
 
@@ -105,7 +86,7 @@ class _Sending:
     def close(self) -> None:
         try:
             self._producer.close(timeout=_CLOSE_TIMEOUT)
-        except KafkaTimeoutError:
+        except errors.KafkaTimeoutError:
             # It waits for its records first, and does not end where that takes longer.
             self._producer._sender.force_close()
             self._producer.close(timeout=_CLOSE_TIMEOUT)
@@ -113,7 +94,7 @@ class _Sending:
     def _make(self) -> Any:
         try:
             return kafka.KafkaProducer(**self._config, kafka_client=self._connect)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             # What found no broker leaves its sockets behind.
             self._requests.close()
             raise _failure(",".join(self._config["bootstrap_servers"]), error) from error
@@ -131,17 +112,12 @@ class _Sending:
         known = {topic: self._producer.partitions_for(topic) for topic in {record.topic for record in records}}
         if any(record.partition is not None and record.partition not in known[record.topic] for record in records):
             # The topic has grown; the next producer will know it.
-            raise UnknownTopicOrPartitionError
+            raise errors.UnknownTopicOrPartitionError
         self._requests.gathering = True
         try:
             for record in records:
                 future = self._producer.send(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    partition=record.partition,
-                    headers=list(record.headers),
-                    timestamp_ms=record.timestamp_ms,
+                    record.topic, record.value, record.key, list(record.headers), record.partition, record.timestamp_ms
                 )
                 future.add_errback(partial(self._note, record, future))
                 sent.append(future)
@@ -150,7 +126,7 @@ class _Sending:
         self._producer.flush(self._timeout)
         for future in sent:
             if not future.succeeded():
-                raise future.exception or KafkaTimeoutError("a record was not acknowledged")
+                raise future.exception or errors.KafkaTimeoutError("a record was not acknowledged")
 
     def _note(self, record: ProducerRecord, future: Any, error: Exception) -> None:
         # Batches that are given up because of a refused one fail after it, with the same error.
@@ -159,7 +135,7 @@ class _Sending:
         if future._produce_future is self._failed:
             self._failures.append((record, getattr(error, "errno", None)))
 
-    def _failure(self, what: str, error: KafkaError) -> Exception:
+    def _failure(self, what: str, error: errors.KafkaError) -> Exception:
         """The error to raise for this one: RecordRefused, RetriableDelivery or FatalDelivery."""
         if (named := find_refusal(self._failures)) is not None:
             return named
@@ -175,10 +151,6 @@ class KafkaPythonTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
-        """Fence the predecessor of the same id.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
-        """
         timeout = int(settings.transaction_request_timeout * 1000)
         own = {
             "transactional_id": transactional_id,
@@ -192,7 +164,7 @@ class KafkaPythonTransactions(_Sending):
         super().__init__(settings, max_batch, settings.transaction_request_timeout, own)
         try:
             self._producer.init_transactions()
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self.close()
             # The client hides most of the broker's codes here.
             code = self._requests.ends()
@@ -213,20 +185,20 @@ class KafkaPythonTransactions(_Sending):
             self._producer.send_offsets_to_transaction(offsets(commits), group)
             committing = True
             self._producer.commit_transaction()
-        except KafkaError as error:
+        except errors.KafkaError as error:
             # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
             self._unfit = f"a transaction failed: {type(error).__name__}"
             self._abort(error, committing=committing)
             raise self._failure("transaction", error) from error
 
-    def _abort(self, cause: KafkaError, *, committing: bool) -> None:
+    def _abort(self, cause: errors.KafkaError, *, committing: bool) -> None:
         try:
             # The client's own call waits without end for a partition of a topic that was made again with fewer.
             aborted = self._producer._transaction_manager.begin_abort()
             self._producer._sender.wakeup()
             if not aborted.wait(timeout_ms=CALL_TIMEOUT * 1000):
-                raise KafkaTimeoutError("the transaction's end was not acknowledged")
-        except KafkaError as error:
+                raise errors.KafkaTimeoutError("the transaction's end was not acknowledged")
+        except errors.KafkaError as error:
             if getattr(self._producer._transaction_manager.last_error, "errno", None) in FENCED:
                 raise Fenced(self._id) from cause
             # Else the initialisation of the next producer aborts it.
@@ -254,7 +226,7 @@ class KafkaPythonProducer(_Sending):
             self._producer, self._unfit = self._make(), False
         try:
             self._send(records)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._unfit = True
             what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
             raise self._failure(what, error) from error
@@ -265,8 +237,8 @@ def _linger_ms(settings: KafkaSettings) -> int:
     return min(_LINGER_MS, int(settings.transaction_request_timeout * 500))
 
 
-def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
-    kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
+def _failure(what: str, error: errors.KafkaError) -> RetriableDelivery | FatalDelivery:
+    kind = RetriableDelivery if isinstance(error, errors.RetriableError) else FatalDelivery
     return kind(describe(what, error))
 
 

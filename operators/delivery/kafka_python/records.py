@@ -35,18 +35,13 @@ def read_any_headers() -> None:
 
 def consumer_records(fetched: Mapping[Any, Any]) -> list[ConsumerRecord]:
     """The records that a poll returned."""
-    return [
-        ConsumerRecord(
-            TopicPartition(*partition),
-            record.offset,
-            record.key,
-            record.value,
-            None if record.headers is None else tuple((name, value or b"") for name, value in record.headers),
-            record.timestamp / 1000,
-        )
-        for partition, records in fetched.items()
-        for record in records
-    ]
+    found = []
+    for of, records in fetched.items():
+        partition = TopicPartition(*of)
+        for each in records:
+            headers = None if each.headers is None else tuple((name, value or b"") for name, value in each.headers)
+            found.append(ConsumerRecord(partition, each.offset, each.key, each.value, headers, each.timestamp / 1000))
+    return found
 
 
 class SecondReader:
@@ -74,12 +69,8 @@ class SecondReader:
         if self._consumer is None:
             read_any_headers()
             # The options of the settings are those of the other client.
-            self._consumer = kafka.KafkaConsumer(
-                isolation_level="read_committed",
-                allow_auto_create_topics=False,
-                metrics_enabled=False,
-                **connection(self._settings),
-            )
+            own = {"isolation_level": "read_committed", "allow_auto_create_topics": False, "metrics_enabled": False}
+            self._consumer = kafka.KafkaConsumer(**own, **connection(self._settings))
         starts: dict[TopicPartition, int] = {}
         for partition, offset in wanted:
             starts[partition] = min(offset, starts.get(partition, offset))
@@ -125,9 +116,8 @@ def _without_headers(batch: Any, most: int = -1) -> Any:
     if decode_varint(buffer, pos)[0] <= most:
         return None
     batch._pos = end
-    return DefaultRecord(
-        length, batch.base_offset + offset_delta, timestamp, batch.timestamp_type, key, value, headers=None
-    )
+    offset = batch.base_offset + offset_delta
+    return DefaultRecord(length, offset, timestamp, batch.timestamp_type, key, value, headers=None)
 
 
 def _nullable(buffer: bytearray, pos: int) -> tuple[bytes | None, int]:

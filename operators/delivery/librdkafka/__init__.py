@@ -18,14 +18,7 @@
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
 
-from operators.delivery.client import (
-    ANY_BATCH,
-    Consumer,
-    KafkaClient,
-    PlainProducer,
-    TopicReader,
-    TransactionalProducer,
-)
+from operators.delivery.client import ANY_BATCH, KafkaClient
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import check_options, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer, LibrdkafkaReader
@@ -47,14 +40,14 @@ class Librdkafka(KafkaClient):
         check_options(settings)
         quieten()
 
-    def consumer(self, *, headers_decide: bool = False) -> Consumer:
+    def consumer(self, *, headers_decide: bool = False) -> LibrdkafkaConsumer:
         return LibrdkafkaConsumer(self._settings, SecondReader(self._settings) if headers_decide else None)
 
-    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> LibrdkafkaTransactions:
         return LibrdkafkaTransactions(self._settings, transactional_id, max_batch)
 
-    def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
+    def plain_producer(self, max_batch: int = ANY_BATCH) -> LibrdkafkaProducer:
         return LibrdkafkaProducer(self._settings, max_batch)
 
-    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> TopicReader:
+    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> LibrdkafkaReader:
         return LibrdkafkaReader(self._settings, topic, isolation, call_timeout, from_end=from_end)

@@ -23,10 +23,7 @@ log = logging.getLogger("librdkafka")
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """The options of every client of this broker; to be called for each.
-
-    Raises ConfigError for a file that can't be used, and FatalDelivery for a token that can't be had.
-    """
+    """The options of every client, made for each. Raises ConfigError for a bad file, FatalDelivery without a token."""
     return {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": settings.group_id,
@@ -57,14 +54,12 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
         options |= locations(tls)
         if (password := secret(tls, "kafka.tls", "key_password")) is not None:
             options["ssl.key.password"] = password
+    if sasl.mechanism is not None:
+        options["sasl.mechanism"] = sasl.mechanism
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
+        options["oauth_cb"] = _callback(tokens(sasl), sasl.extensions)
     elif sasl.mechanism is not None:
-        options |= {
-            "sasl.mechanism": sasl.mechanism,
-            "sasl.username": sasl.username,
-            "sasl.password": secret(sasl, "kafka.sasl", "password"),
-        }
+        options |= {"sasl.username": sasl.username, "sasl.password": secret(sasl, "kafka.sasl", "password")}
     return options
 
 

@@ -18,16 +18,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from operator import methodcaller
 from typing import Any, Final
 
+import confluent_kafka
 import orjson
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
@@ -125,25 +118,17 @@ class LibrdkafkaConsumer:
         return records if self._second is None else self._second.fill_headers(records)
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
-        with naming_failures("committed offsets"):
-            found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
-        for each in found:
-            if each.error is not None:
-                raise failure("committed offsets", each.error)
-        return {
-            Partition(each.topic, each.partition): Commit(each.offset, each.metadata or "")
-            if each.offset >= 0
-            else None
-            for each in found
-        }
+        asked = [TopicPartition(*partition) for partition in partitions]
+        found = _committed_by(self._consumer, asked, CALL_TIMEOUT, "committed offsets")
+        commits = [Commit(each.offset, each.metadata or "") if each.offset >= 0 else None for each in found]
+        return dict(zip(_partitions(found), commits, strict=True))
 
     def beginning(self, partition: Partition) -> int:
         with naming_failures("beginning offsets"):
             marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT)
         if marks is None:
             raise RetriableDelivery("beginning offsets: no answer")
-        first: int = marks[0]
-        return first
+        return int(marks[0])
 
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
         marks = {each: self._consumer.get_watermark_offsets(TopicPartition(*each), cached=True) for each in partitions}
@@ -156,18 +141,15 @@ class LibrdkafkaConsumer:
         return {Partition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def start(self, starts: Mapping[Partition, int]) -> None:
-        with naming_failures("assign"):
-            self._forget_positions(list(starts))
-            self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
-
-    def _forget_positions(self, partitions: Sequence[Partition]) -> None:
-        # The position from before an assignment is told for a moment behind it.
-        self._consumer.assign([])
         limit = time.monotonic() + CALL_TIMEOUT
-        while self.positions(partitions):
-            if time.monotonic() > limit:
-                raise RetriableDelivery("assign: a partition keeps its former position")
-            time.sleep(0.001)
+        with naming_failures("assign"):
+            self._consumer.assign([])
+            # The position from before an assignment is told for a moment behind it.
+            while self.positions(list(starts)):
+                if time.monotonic() > limit:
+                    raise RetriableDelivery("assign: a partition keeps its former position")
+                time.sleep(0.001)
+            self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
 
     def _note_stable(self, statistics: str) -> None:
         for name, topic in orjson.loads(statistics)["topics"].items():
@@ -176,11 +158,9 @@ class LibrdkafkaConsumer:
                 if (stable := partition["ls_offset"]) >= 0:
                     self._stable[Partition(name, int(number))] = stable
 
-    def pause(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
-
-    def resume(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+    def fetch(self, partitions: Sequence[Partition], *, wanted: bool) -> None:
+        switch = self._consumer.resume if wanted else self._consumer.pause
+        switch([TopicPartition(*partition) for partition in partitions])
 
     def stable(self) -> bool:
         return self._membership is not None
@@ -243,15 +223,13 @@ def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:
 class LibrdkafkaReader(TopicReader):
     """One consumer that reads, and one that asks for offsets."""
 
-    def __init__(
-        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
-    ) -> None:
-        own = {"isolation.level": isolation, "socket.timeout.ms": int(call_timeout * 1000)}
+    def __init__(self, settings: KafkaSettings, topic: str, isolation: str, timeout: float, *, from_end: bool) -> None:
+        own = {"isolation.level": isolation, "socket.timeout.ms": int(timeout * 1000)}
         self._reading = open_consumer(settings, own)
         self._metadata = open_consumer(settings, own)
         self._unassigned: dict[int, int] = {}
         self._looked_at = -math.inf
-        super().__init__(settings, topic, call_timeout, from_end=from_end)
+        super().__init__(settings, topic, timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         with naming_failures(f"poll of {self._topic}"):
@@ -261,10 +239,8 @@ class LibrdkafkaReader(TopicReader):
                 self._unassigned = {}
             messages = _fetch(self._reading, timeout)
             positions = self._reading.position(self._all())
-        for position in positions:
-            # There is none before the first record.
-            if position.offset >= 0:
-                self._positions[position.partition] = position.offset
+        # There is none before the first record.
+        self._positions |= {each.partition: each.offset for each in positions if each.offset >= 0}
         return [_record(message) for message in messages if _sound(message)]
 
     def seek(self, partition: int, offset: int) -> None:
@@ -288,7 +264,8 @@ class LibrdkafkaReader(TopicReader):
     def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
         what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
         # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
-        asked = [TopicPartition(self._topic, each, OFFSET_END if from_end else OFFSET_BEGINNING) for each in partitions]
+        edge = confluent_kafka.OFFSET_END if from_end else confluent_kafka.OFFSET_BEGINNING
+        asked = [TopicPartition(self._topic, each, edge) for each in partitions]
         while True:
             try:
                 found = self._metadata.offsets_for_times(asked, timeout)
@@ -350,14 +327,9 @@ def _record(message: Any) -> ConsumerRecord:
     if (error := message.error()) is not None:
         raise failure("poll", error)
     kind, milliseconds = message.timestamp()
-    return ConsumerRecord(
-        Partition(message.topic(), message.partition()),
-        message.offset(),
-        message.key(),
-        message.value(),
-        _headers(message),
-        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
-    )
+    sent = milliseconds / 1000 if kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE else -1.0
+    partition = Partition(message.topic(), message.partition())
+    return ConsumerRecord(partition, message.offset(), message.key(), message.value(), _headers(message), sent)
 
 
 def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:

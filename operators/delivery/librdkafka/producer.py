@@ -8,14 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import (
-    CALL_TIMEOUT,
-    Commits,
-    GroupMetadata,
-    ProducerRecord,
-    RecordRefused,
-    find_refusal,
-)
+from operators.delivery.client import CALL_TIMEOUT, Commits, GroupMetadata, ProducerRecord, RecordRefused, find_refusal
 from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
     Connections,
@@ -32,15 +25,8 @@ from schemas.settings import KafkaSettings
 
 _DEFAULT_LEVEL: Final = -1
 _FENCED: Final = FENCED | {KafkaError._FENCED}
-_STALE: Final = frozenset(
-    (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._TIMED_OUT,
-    )
-)
+_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+_STALE: Final = frozenset((*_UNKNOWN, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT))
 """The errors about a topic that was made again or has grown: a client keeps what it knew of it for minutes."""
 
 _NOW: Final = 0
@@ -105,10 +91,6 @@ class LibrdkafkaTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
-        """Fence the predecessor of the same id.
-
-        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
-        """
         timeout = self._timeout = settings.transaction_request_timeout
         own = {
             "transactional.id": transactional_id,

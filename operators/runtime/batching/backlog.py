@@ -1,7 +1,6 @@
 """The backlog of one backend: requests in, calls out. A request is divided into slices, and has an outcome of each.
 
-Rules
------
+Rules:
 - The request with the earliest deadline goes first; of equal deadlines, the one that came first.
 - Natural batching: while a backend is busy, requests queue and are sent as one batch; an idle backend gets the request
   immediately. No request waits for others to come.
@@ -36,17 +35,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.runtime.batching.call_times import CallTimes
-from operators.runtime.batching.policy import BatchingPolicy, Waiting
+from operators.runtime.batching.policy import BatchingPolicy, Outcome, Request, Waiting
 from schemas.errors import BackendError
-
-Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
 
 PLANNED: Final = 0.8
 """The part of the time left that is planned with; the rest is for calls that take longer than expected."""
@@ -57,11 +53,7 @@ _UNITS: Final = attrgetter("units")
 
 @dataclass(slots=True, eq=False)
 class PendingRequest(Generic[Request, Outcome]):
-    """One request of `units`; `taken` of them are in calls, or have an outcome already.
-
-    `tenant` is the tenant that it is made for. A truncated request has fewer units than it was made with; `lost` says
-    why, None if it is time that was too short.
-    """
+    """One request of `units`, of which `taken` are in calls or answered; a truncated one has fewer, `lost` says why."""
 
     query: Request
     deadline: float
@@ -289,8 +281,7 @@ def _demands(waiting: Sequence[PendingRequest[Request, Outcome]], now: float, ra
     # A request whose time is over is expired, and gone, before calls are made.
     left = np.maximum(PLANNED * (deadlines - now), sys.float_info.epsilon)
     # What could not be served even alone is no demand: others' time must not depend on it.
-    units = np.minimum([request.units - request.taken for request in waiting], rate * left)
-    return Demands(units, left)
+    return Demands(np.minimum([request.units - request.taken for request in waiting], rate * left), left)
 
 
 def fits(demands: Demands, rate: float) -> bool:

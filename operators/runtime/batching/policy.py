@@ -5,10 +5,11 @@ a request's units, and another call the rest, so that calls are full whatever th
 them, too: where time is short, a request is then answered for its first units alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from schemas.errors import BackendError
 
@@ -25,82 +26,58 @@ class Waiting(NamedTuple, Generic[Request]):
     stop: int
 
 
-class BatchingPolicy(Protocol[Request, Outcome]):
-    """Decides which of the waiting requests go into the next call, and combines the outcomes of divided ones."""
+class BatchingPolicy(ABC, Generic[Request, Outcome]):
+    """Decides which of the waiting requests go into the next call, and combines the outcomes of divided ones.
+
+    Unless a policy says otherwise, a request has one unit, and nobody in particular as its tenant.
+    """
 
     @property
     def divides(self) -> bool:
         """True if a request's units may be in several calls."""
-        ...
+        return False
 
     @property
     def least(self) -> int | None:
         """The fewest units that are worth a call where time is short; None if requests are never shortened."""
-        ...
+        return None
 
-    def tenant(self, query: Request) -> Hashable:
+    def tenant(self, query: Request) -> Hashable:  # noqa: ARG002
         """The request's tenant. Under overload, tenants get equal shares."""
-        ...
+        return None
 
-    def units(self, query: Request) -> int:
+    def units(self, query: Request) -> int:  # noqa: ARG002
         """The number of the request's units; a request of 0 units gets its outcome without a call."""
-        ...
+        return 1
 
+    @abstractmethod
     def select(self, waiting: Iterable[Waiting[Request]]) -> Sequence[int]:
         """The units of each waiting request that the next call takes, at least one in all.
 
         `waiting` begins with the most urgent request. The answer may be shorter: the requests beyond its end wait on.
         """
-        ...
 
-    def part(self, query: Request, start: int, stop: int) -> Request:
+    def part(self, query: Request, start: int, stop: int) -> Request:  # noqa: ARG002
         """The request for its units from `start` to before `stop` alone."""
-        ...
+        return query
 
-    def combine(self, query: Request, outcomes: Sequence[Outcome]) -> Outcome:
+    def combine(self, query: Request, outcomes: Sequence[Outcome]) -> Outcome:  # noqa: ARG002
         """The request's outcome from those of its parts, in the order of their units."""
-        ...
+        return outcomes[0]
 
-    def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:
-        """The outcome of a request of which only the first `units` units have one, and why the others were lost.
-
-        None: these are too few for an outcome.
-        """
-        ...
+    def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:  # noqa: ARG002
+        """The outcome of a request whose first `units` alone have one, the others being `lost`; None: too few."""
+        return None
 
 
-@dataclass(frozen=True, slots=True)
-class Whole(Generic[Request, Outcome]):
+@dataclass(frozen=True)
+class Whole(BatchingPolicy[Request, Outcome]):
     """Requests of one unit: at most `max_batch` a call."""
 
     max_batch: int
 
-    divides: ClassVar = False
-    least: ClassVar = None
-
-    def tenant(self, query: Request) -> Hashable:  # noqa: ARG002  the protocol's
-        """Nobody in particular."""
-        return None
-
-    def units(self, query: Request) -> int:  # noqa: ARG002  the protocol's
-        """One."""
-        return 1
-
     def select(self, waiting: Iterable[Waiting[Request]]) -> Sequence[int]:
-        """The first `max_batch`."""
         return [1 for _ in islice(waiting, self.max_batch)]
-
-    def part(self, query: Request, start: int, stop: int) -> Request:  # noqa: ARG002
-        """The request itself."""
-        return query
-
-    def combine(self, query: Request, outcomes: Sequence[Outcome]) -> Outcome:  # noqa: ARG002
-        """Its one outcome."""
-        return outcomes[0]
-
-    def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:  # noqa: ARG002
-        """There is none of a request of one unit."""
-        return None
 
 
 def divide(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -> list[Sequence[Item]]:

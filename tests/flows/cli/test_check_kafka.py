@@ -6,7 +6,6 @@ import os
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +178,7 @@ def test_a_rack_that_changes_nothing_is_named(
     command: Command, lesser: Interceptor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker whose Fetch is older than KIP-392 lets nobody read from followers."""
-    monkeypatch.setattr(broker_module, "NEAREST", replace(broker_module.NEAREST, requests={1: 1000}))
+    monkeypatch.setattr(broker_module, "NEAREST", broker_module.NEAREST._replace(requests={1: 1000}))
     assert "kafka features" not in findings(command, code=0)
     command.settings["kafka"]["rack"] = "zone-a"
     assert "kafka.rack changes nothing" in findings(command, code=0)["kafka features"]["what"]

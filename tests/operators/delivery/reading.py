@@ -52,7 +52,7 @@ class Reader:
     def _commit(self, messages: Sequence[Message]) -> None:
         origins = [message.origin for message in messages]
         answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
-        self.ledger.confirm(self.ledger.committable(answers, ScriptedConsumer()))
+        self.ledger.confirm(self.ledger.committable(answers, ScriptedConsumer().group_metadata))
 
     def ended(self) -> bool:
         """True if the source is at its end."""

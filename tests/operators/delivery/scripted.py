@@ -164,13 +164,9 @@ class ScriptedConsumer:
             if partition in self.places:
                 self.places[partition] = offset
 
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """No more of these."""
-        self.paused |= set(partitions)
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """These again."""
-        self.paused -= set(partitions)
+    def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
+        """No more of these, or these again."""
+        self.paused = self.paused - set(partitions) if wanted else self.paused | set(partitions)
 
     def stable(self) -> bool:
         """True if it has joined."""

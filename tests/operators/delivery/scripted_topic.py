@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
-from operators.delivery.client import ConsumerRecord, TopicPartition
+from operators.delivery.client import ConsumerRecord, TopicPartition, TopicReader
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.scripted import WITHIN
@@ -75,7 +76,7 @@ class ScriptedTail:
 @contextmanager
 def reading(topic: Topic, timeout: float = WITHIN) -> Iterator[WatermarkReader]:
     """A running reader, closed at the end; every tail is closed then."""
-    reader = WatermarkReader(lambda: ScriptedTail(topic), timeout)
+    reader = WatermarkReader(lambda: cast("TopicReader", ScriptedTail(topic)), timeout)
     reader.start()
     try:
         yield reader

@@ -131,13 +131,12 @@ def test_a_partition_forgets_its_oldest_records(embedded: EmbeddedBroker, produc
 
 
 def test_stopping_frees_the_port_and_can_be_repeated() -> None:
-    """After `stop` nothing listens, and the broker says so instead of hanging."""
+    """After its end nothing listens, and the broker says so instead of hanging."""
     broker = EmbeddedBroker()
-    broker.start()
-    host, port = broker.bootstrap_servers.split(":")
-    socket.create_connection((host, int(port)), timeout=1).close()
-    broker.stop()
-    broker.stop()
+    with broker:
+        host, port = broker.bootstrap_servers.split(":")
+        socket.create_connection((host, int(port)), timeout=1).close()
+    broker.__exit__()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), timeout=1)
     assert broker.bootstrap_servers == ""

@@ -6,8 +6,7 @@ import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from bench.kafka.broker import Broker
-from operators.delivery import groups
-from operators.delivery.groups import ConsumerGroup
+from operators.delivery.broker import ConsumerGroup, describe_group, find_lag
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -17,33 +16,33 @@ from tests.operators.delivery.scripted import until
 
 def test_members_are_counted_while_they_are_there(make: Make, settings: KafkaSettings) -> None:
     """A group that nobody joined yet has none, and so has one that all have left."""
-    assert groups.describe_group(settings) == ConsumerGroup(members=0, readable=True)
+    assert describe_group(settings) == ConsumerGroup(members=0, readable=True)
     with member(make(settings), settings):
-        assert groups.describe_group(settings) == ConsumerGroup(members=1, readable=True)
-    assert groups.describe_group(settings) == ConsumerGroup(members=0, readable=True)
+        assert describe_group(settings) == ConsumerGroup(members=1, readable=True)
+    assert describe_group(settings) == ConsumerGroup(members=0, readable=True)
 
 
 def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: KafkaSettings) -> None:
     """Everything that is there, as long as it has committed nothing; the group's members stay as they are."""
     client, topic = make(settings), settings.topics.queries
-    assert groups.lag(client, topic) == 0
+    assert find_lag(client, topic) == 0
     produce(settings, 3)
     produce(settings, 2, partition=1)
-    assert groups.lag(client, topic) == 5
+    assert find_lag(client, topic) == 5
     with member(client, settings) as owner:
         owner.poll_for(1)
         owner.until(owner.consumer.stable)
         producer = client.transactional_producer(REPLICA, 1_000_000)
         producer.deliver([], {first(settings): Commit(2, "")}, owner.consumer.group_metadata())
         producer.close()
-        assert groups.lag(client, topic) == 3
-        assert groups.describe_group(settings).members == 1
+        assert find_lag(client, topic) == 3
+        assert describe_group(settings).members == 1
 
 
 def test_the_lag_of_a_topic_that_is_not_there_is_not_known(make: Make, settings: KafkaSettings) -> None:
     """The error names it."""
     with pytest.raises(RetriableDelivery, match="misspelt"):
-        groups.lag(make(settings), "misspelt")
+        find_lag(make(settings), "misspelt")
 
 
 def rule(group_id: str, operation: Any, permission: Any) -> ACL:
@@ -54,13 +53,13 @@ def rule(group_id: str, operation: Any, permission: Any) -> ACL:
 def test_a_group_that_may_not_be_described_is_an_error(guarded: Broker) -> None:
     """With the broker's reason."""
     settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id="hidden")
-    assert groups.describe_group(settings).readable
+    assert describe_group(settings).readable
     with guarded.admin() as admin:
         admin.create_acls([rule("hidden", ACLOperation.ALL, ACLPermissionType.DENY)])
 
     def reason() -> str:
         try:
-            groups.describe_group(settings)
+            describe_group(settings)
         except FatalDelivery as error:
             return str(error)
         return ""
@@ -76,9 +75,9 @@ def test_a_group_that_may_be_described_only_is_not_readable(guarded: Broker, mak
     settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id=f"described-{name}", topics=topics)
     guarded.create_topic(topics.queries)
     with member(make(settings), settings):
-        assert groups.describe_group(settings).readable
+        assert describe_group(settings).readable
         with guarded.admin() as admin:
             describing = rule(settings.group_id, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW)
             reading = rule(settings.group_id, ACLOperation.READ, ACLPermissionType.DENY)
             admin.create_acls([describing, reading])
-        until(lambda: not groups.describe_group(settings).readable)
+        until(lambda: not describe_group(settings).readable)

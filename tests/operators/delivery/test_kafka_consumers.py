@@ -138,11 +138,11 @@ def test_a_pause_loses_nothing(make: Make, settings: KafkaSettings) -> None:
     with member(make(settings), settings) as reader:
         reader.start(0)
         reader.until(lambda: len(reader.records) == 5)
-        reader.consumer.pause(list(reader.owned))
+        reader.consumer.fetch(list(reader.owned), wanted=False)
         produce(settings, 5)
         reader.poll_for(1)
         assert len(reader.records) == 5
-        reader.consumer.resume(list(reader.owned))
+        reader.consumer.fetch(list(reader.owned), wanted=True)
         reader.until(lambda: reader.offsets(0) == list(range(10)))
 
 

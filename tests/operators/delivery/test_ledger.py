@@ -26,7 +26,7 @@ class Member:
         self.revocation_waited = False
         self._ledger = ledger
 
-    def group_metadata(self) -> int:
+    def __call__(self) -> int:
         """The generation."""
         if self._ledger is not None:
             revocation = threading.Thread(target=self._ledger.revoke, args=([FIRST],))

@@ -224,13 +224,13 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
             reader.messages += batch
             origins = [message.origin for message in batch]
             answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
-            reader.ledger.confirm(reader.ledger.committable(answers, consumer))
+            reader.ledger.confirm(reader.ledger.committable(answers, consumer.group_metadata))
             if len(reader.messages) == 100:
                 reader.consumer_loop.stop()
             return batch
 
         flow = Dataflow("source")
-        stream = op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup))
+        stream = op.input("in", flow, MessageSource(reader.consumer_loop))
         op.output("out", op.map("answer", op.key_rm("batches", stream), answer), TestingSink(got))
         cli_main(flow)
     places = [(message.origin.partition, message.origin.offset) for batch in got for message in batch]
@@ -246,7 +246,7 @@ def test_a_failure_ends_the_dataflow() -> None:
     consumer.failure = RuntimeError("the client broke")
     with reading(consumer) as reader:
         flow = Dataflow("source")
-        op.output("out", op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup)), TestingSink([]))
+        op.output("out", op.input("in", flow, MessageSource(reader.consumer_loop)), TestingSink([]))
         cli_main(flow)
         with pytest.raises(FatalDelivery, match="the client broke"):
             reader.consumer_loop.check()
@@ -256,4 +256,4 @@ def test_a_second_worker_is_refused() -> None:
     """The source is built for one worker a process only."""
     reader = Reader(ScriptedConsumer(), 1, WITHIN)
     with pytest.raises(FatalDelivery, match="2 workers in one process: expected 1"):
-        MessageSource(reader.consumer_loop, reader.wakeup).build("in", 0, 2)
+        MessageSource(reader.consumer_loop).build("in", 0, 2)

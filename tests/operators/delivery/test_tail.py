@@ -12,7 +12,7 @@ import kafka
 import pytest
 from kafka.admin import NewPartitions
 
-from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, KafkaClient, Tail
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, KafkaClient, TopicReader
 from operators.delivery.embedded_broker import PARTITIONS, EmbeddedBroker
 from operators.delivery.librdkafka import Librdkafka
 from schemas.errors import RetriableDelivery
@@ -25,13 +25,13 @@ CALL_TIMEOUT = 10.0
 
 
 @pytest.fixture
-def tail(make: Make, settings: KafkaSettings) -> Iterator[Tail]:
+def tail(make: Make, settings: KafkaSettings) -> Iterator[TopicReader]:
     """A tail of the watermarks topic."""
     with closing(started(make(settings), settings.topics.watermarks)) as running:
         yield running
 
 
-def started(client: KafkaClient, topic: str) -> Tail:
+def started(client: KafkaClient, topic: str) -> TopicReader:
     """A tail of the topic; one that was made a moment ago may have no leader yet."""
     limit = time.monotonic() + WITHIN
     while True:
@@ -41,7 +41,7 @@ def started(client: KafkaClient, topic: str) -> Tail:
             assert time.monotonic() < limit
 
 
-def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[ConsumerRecord]:
+def read(tail: TopicReader, reached: Callable[[], object] | None = None) -> list[ConsumerRecord]:
     """The records until the position is where the end is now, or until something else is reached."""
     ends = tail.ends(CALL_TIMEOUT)
     records: list[ConsumerRecord] = []
@@ -52,7 +52,7 @@ def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[Consum
     return records
 
 
-def _passed(tail: Tail, ends: dict[int, int]) -> bool:
+def _passed(tail: TopicReader, ends: dict[int, int]) -> bool:
     # A transaction's mark may come after the ends.
     positions = tail.positions()
     return all(positions[number] >= end for number, end in ends.items())
@@ -81,7 +81,7 @@ def test_all_is_read_from_the_beginning(make: Make, settings: KafkaSettings) -> 
     producer.close()
 
 
-def test_ends_are_of_now(tail: Tail, settings: KafkaSettings) -> None:
+def test_ends_are_of_now(tail: TopicReader, settings: KafkaSettings) -> None:
     """An acknowledged record is below the end at once, each time, whether or not it is read."""
     producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
     for count in range(1, 101):
@@ -90,7 +90,7 @@ def test_ends_are_of_now(tail: Tail, settings: KafkaSettings) -> None:
     producer.close()
 
 
-def test_the_marks_of_transactions_are_passed(tail: Tail, settings: KafkaSettings) -> None:
+def test_the_marks_of_transactions_are_passed(tail: TopicReader, settings: KafkaSettings) -> None:
     """After commits and aborts the position gets to the end, which is beyond the last record."""
     with indexing(settings) as indexer:
         for number in range(3):
@@ -103,7 +103,7 @@ def test_the_marks_of_transactions_are_passed(tail: Tail, settings: KafkaSetting
         assert tail.ends(CALL_TIMEOUT) == {0: 8, 1: 0}
 
 
-def test_an_open_transaction_hides_nothing(tail: Tail, settings: KafkaSettings) -> None:
+def test_an_open_transaction_hides_nothing(tail: TopicReader, settings: KafkaSettings) -> None:
     """A commit behind an open transaction is below the end, and is read, while that stays open."""
     with indexing(settings) as slow, indexing(settings) as quick:
         slow.write(b"a|slow|0", 1)
@@ -128,7 +128,7 @@ def test_what_was_deleted_is_not_waited_for(make: Make, settings: KafkaSettings)
         assert tail.positions() == tail.ends(CALL_TIMEOUT) == {0: 3, 1: 0}
 
 
-def added(tail: Tail) -> bool:
+def added(tail: TopicReader) -> bool:
     """True if the third partition is there and has a leader."""
     try:
         return 2 in tail.ends(CALL_TIMEOUT)
@@ -137,7 +137,7 @@ def added(tail: Tail) -> bool:
 
 
 @pytest.mark.slow
-def test_added_partitions_are_found(tail: Tail, settings: KafkaSettings) -> None:
+def test_added_partitions_are_found(tail: TopicReader, settings: KafkaSettings) -> None:
     """A partition that is added is among the ends soon, and what it holds is read; nothing else is read again."""
     topic = settings.topics.watermarks
     with indexing(settings) as indexer:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from operators.delivery import groups
+from operators.delivery.broker import find_lag
 from operators.delivery.client import Ends, KafkaClient, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.producers import AcknowledgedProducer
@@ -78,7 +78,7 @@ def test_a_partition_that_ends_in_a_transactions_end_has_no_lag(make: Make, sett
             until(lambda: committed(client, topic) == {0: 4, 1: 2})
             unfinished.write(b"b", 4)
             ended.commit_one(b"a", 5)
-            assert groups.lag(client, topic) == 0
+            assert find_lag(client, topic) == 0
             unfinished.commit()
             until(lambda: committed(client, topic) == {0: 8, 1: 2})
         with answering(client, settings, mode) as until:

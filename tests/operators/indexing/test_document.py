@@ -130,7 +130,7 @@ def test_the_condition_of_a_write_by_hand() -> None:
         ]
     }
     assert not_newer([made]) == condition
-    assert deletable([made]) == {"must": [{"has_id": [made.point_id]}, condition]}
+    assert deletable([made]) == [{"must": [{"has_id": [made.point_id]}, condition]}]
 
 
 def test_a_watermark_by_hand() -> None:

@@ -22,8 +22,8 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
 from operators.indexing import deletion as deletions
-from operators.indexing.document import EventInFlight, publish_watermarks
-from operators.runtime.stage import KEY
+from operators.indexing.document import DocumentFinaliser, EventInFlight
+from operators.runtime.stage import KEY, last_stage
 from schemas.document import FORGOTTEN, NAMESPACE
 from schemas.errors import InputError
 from tests.operators.indexing.documents import deletion, in_flight
@@ -206,7 +206,7 @@ def published(made: EventInFlight) -> list[OutputRecord]:
     """The records of an event that is applied, where the documents topic has three partitions."""
     flow, written = Dataflow("test"), list[list[OutputRecord]]()
     batches = op.input("batches", flow, TestingSource([(KEY, [made])]))
-    op.output("out", publish_watermarks("publish", batches, "watermarks", 3, NOBODY), TestingSink(written))
+    op.output("out", last_stage("publish", batches, DocumentFinaliser("watermarks", 3, NOBODY)), TestingSink(written))
     run_main(flow)
     [records] = written
     return records

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.runtime.stage import async_stage
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 from tests.operators.runtime.batching.test_backlog import Slices
@@ -72,20 +72,16 @@ class Backend:
 class Reports:
     """The calls in flight, whenever their number changed, and what each call carried."""
 
-    counts: list[int] = field(default_factory=list)
-    carried: list[int] = field(default_factory=list)
+    counts: list[float] = field(default_factory=list)
+    carried: list[float] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
 
-    def began(self, units: int, waited: float) -> None:
-        """Note what it carries."""
-        self.carried.append(units)
-        self.waited.append(waited)
+    @property
+    def load(self) -> Load:
+        """The callbacks that note it."""
+        return Load(self.carried.append, self.waited.append, self.counts.append)
 
-    def under_way(self, calls: int) -> None:
-        """Note how many there are."""
-        self.counts.append(calls)
-
-    def most(self) -> int:
+    def most(self) -> float:
         """The most calls at once; each change was told, and all calls have ended."""
         counts = [0, *self.counts]
         assert {abs(after - before) for before, after in pairwise(counts)} <= {1}
@@ -121,7 +117,7 @@ def ran(
             Bounds(timeout, 1, max_concurrency),
             lambda item: item.deadline,
             policy=Slices(size, least=least),
-            load=reports,
+            load=reports.load if reports is not None else None,
         )
         finished = items(noted(), lambda up: async_stage("asking", up, asking, calls))
     assert sorted(each.item.text for each in finished) == sorted(seen)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.runtime.stage import async_stage
 from tests.operators.runtime.flowing import Asking, Finished, items
 from tests.operators.runtime.test_async_stage import looping
@@ -60,21 +60,16 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
             note("on_result")
             return Finished(item, outcome)
 
-    class Load:
-        def began(self, units: int, waited: float) -> None:
-            note("began")
-
-        def under_way(self, calls: int) -> None:
-            note("under_way")
+    load = Load(*[lambda _, name=name: note(name) for name in ("units", "queued", "under_way")])
 
     with looping() as calls:
         left = items(
             [[Number(1), Number(2)], [Number(3)]],
             lambda up: async_stage(
-                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, policy=Noting(2), load=Load()), calls
+                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, policy=Noting(2), load=load), calls
             ),
         )
     assert sorted(finished.item.number for finished in left) == [1, 2, 3]
     worker = threading.current_thread().name
     assert seen.pop("on_result") == seen.pop("plan") == {worker}
-    assert seen == {key: {"calls"} for key in ("deadline", "batching", "began", "under_way", "call")}
+    assert seen == {key: {"calls"} for key in ("deadline", "batching", "units", "queued", "under_way", "call")}

@@ -48,10 +48,6 @@ class Spelling(BackendStage[str, str]):
         self.heard.append(("unasked", item.asked.canonical.event.query_id))
         return item
 
-    def on_loss(self, query: InFlight) -> None:
-        """Note it."""
-        self.heard.append(("lost", query.asked.canonical.event.query_id))
-
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """None in particular."""
         return "spell", {}
@@ -68,7 +64,7 @@ def test_an_outcome_is_taken_a_loss_noted_and_the_rest_passes() -> None:
     part = Spelling()
     asked = [query(number, text=text) for number, text in enumerate(("word", "down", "unasked"))]
     assert len(through(part, *asked)) == 3
-    assert sorted(part.heard) == [("lost", "q1"), ("taken", "WORD"), ("unasked", "q2")]
+    assert sorted(part.heard) == [("taken", "WORD"), ("unasked", "q2")]
     assert [each.outcome.degraded for each in asked] == [[], [("rerank", Reason.UNAVAILABLE)], []]
 
 

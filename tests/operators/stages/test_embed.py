@@ -272,7 +272,7 @@ def test_a_text_is_encoded_for_the_leg_that_reads_it(event: dict[str, Any], able
     """
     asked = weighed(able=able, **event)
     assert encoding().wants(asked) is wanted
-    assert (encoding().ask(asked) is not None) is wanted
+    assert (encoding().request(asked) is not None) is wanted
 
 
 async def test_texts_are_encoded_once_in_a_namespace() -> None:

@@ -61,9 +61,9 @@ def hits(ids: str, versions: Sequence[int]) -> Hits:
 
 def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
     """The payloads that the query asks for; then it has them."""
-    if not stage.wants(asked):
+    if (request := stage.request(asked)) is None:
         return []
-    ids = stage.missing(asked)
+    _, ids = request
     stage.on_result(asked, {id_: payloads[id_] for id_ in ids if id_ in payloads})
     return ids
 
@@ -193,9 +193,9 @@ async def test_no_payload_is_older_than_what_was_indexed_before_the_search(engin
             assert not isinstance(answer, BackendError)
             late = found(answer)
             asked += 1
-            if stage.wants(late):
+            if (request := stage.request(late)) is not None:
                 fetches += 1
-                [outcome] = await stage.call(BATCH_KEY, [stage.missing(late)], 30)
+                [outcome] = await stage.call(BATCH_KEY, [request[1]], 30)
                 stage.on_answer(late, outcome)
             served = {id_: payload["written"] for id_, payload in late.outcome.payloads.items()}
             assert all(written >= before[id_] for id_, written in served.items())
@@ -226,7 +226,7 @@ def test_a_version_of_0_says_nothing() -> None:
         asked = found(hits("a", [0]), hits("b", [3]))
         assert set(fetched(stage, asked, PAYLOADS)) >= {"a"}
     again = found(hits("b", [0]), hits("b", [3]))
-    assert not stage.wants(again)
+    assert stage.request(again) is None
 
 
 async def test_what_only_the_index_reads_is_not_fetched() -> None:

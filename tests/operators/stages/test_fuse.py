@@ -52,8 +52,9 @@ def test_two_thousand_answers_are_as_they_were() -> None:
         logic = Fusion(len(BUILT))
         for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
             stage = legs[name]
-            assert stage.wants(each) == (name in case.asked)
-            item = stage.on_result(each, case.outcomes[name]) if stage.wants(each) else stage.on_unasked(each)
+            asks = stage.request(each) is not None
+            assert asks == (name in case.asked)
+            item = stage.on_result(each, case.outcomes[name]) if asks else stage.on_unasked(each)
             out = joined(logic, item)
             assert len(out) == (left == len(BUILT))
         digests.append(digest(case, out[0]))
@@ -100,9 +101,7 @@ class Scripted(SearchLeg):
     seconds: float = 0.0
     heard: list[int] = field(default_factory=list)
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """Wait, and find one document each."""
         self.heard.append(len(requests))
         await asyncio.sleep(self.seconds)
@@ -175,7 +174,7 @@ def test_hits_of_one_score_go_by_the_ids_of_their_documents() -> None:
     hits = Hits([*names], [0.5] * len(names), [{"id": name, "namespace": "public"} for name in names.values()])
     for recipe in ("vector", "rrf", "hybrid", "signals", "distance"):
         asked, stage = searched(0, recipe=recipe, text=None, vector=[1.0, 0.0, 0.0]), leg("vector")
-        assert stage.wants(asked)
+        assert stage.request(asked)
         [found] = joined(Fusion(1), stage.on_result(asked, Found(hits)))
         fused = found.outcome
         assert [each.document for each in fused.candidates] == sorted(names.values())

@@ -93,7 +93,7 @@ def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
     together.retrieval.found, later.retrieval.found = dict(found), {"keyword": found["keyword"]}
     expected, leg = rank_hits(take_over(together)), stage()
     later = complete_legs(later)
-    asks = leg.wants(later)
+    asks = leg.request(later)
     done = leg.on_result(later, found["fuzzy"]) if asks else leg.on_unasked(later)
     if isinstance(fuzzy, BackendError) and done.outcome.legs["fuzzy"].status is LegStatus.SKIPPED:
         assert done.outcome.degraded == []
@@ -108,9 +108,7 @@ class Scripted(SearchLeg):
 
     hits: Hits = field(default_factory=lambda: hits({}))
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """All that it finds."""
         await asyncio.sleep(0)
         return [Found(self.hits) for _ in requests]
@@ -122,9 +120,7 @@ class Heard(Fuzzy):
 
     heard: list[int] = field(default_factory=list)
 
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
-    ) -> Sequence[Found | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> list[Found | BackendError]:
         """One document, near to the query."""
         await asyncio.sleep(0)
         self.heard.append(len(requests))
@@ -162,7 +158,7 @@ def test_a_lost_leg_of_a_misspelt_query_is_told() -> None:
     """The query is answered with what the others found, and says what is missing."""
     each = asked()
     each.retrieval.found = {"keyword": Found(hits({"a": [1]}))}
-    assert stage().wants(take_over(each))
+    assert stage().request(take_over(each))
     done = rank_hits(add_leg(each, "fuzzy", BackendTimeout("late")))
     assert done.outcome.degraded == [("fuzzy", Reason.TIMEOUT)]
     assert [candidate.id for candidate in done.outcome.candidates] == ["a"]
@@ -173,7 +169,7 @@ def test_a_query_whose_other_legs_are_lost_is_asked_before_it_fails() -> None:
     for outcome, failed in ((Found(hits({"a": [9]})), False), (BackendTimeout("late"), True)):
         each = asked()
         each.retrieval.found = {"keyword": BackendTimeout("late")}
-        assert stage().wants(take_over(each))
+        assert stage().request(take_over(each))
         assert rank_hits(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
 
 

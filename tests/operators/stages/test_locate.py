@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.local.minilm import MiniLM
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Results
@@ -57,6 +58,11 @@ class Words:
         """Nothing."""
 
 
+def locating(model: Words) -> Locating:
+    """The stage with this model."""
+    return Locating(cast("MiniLM", model), BOUNDS)
+
+
 def found(model: Words, *texts: str, **event: Any) -> InFlight:
     """A query with these texts as results."""
     asked = query(text="bicycle hire", **{"return": {"passages": 1}, "limit": 50, **event})
@@ -71,7 +77,7 @@ def found(model: Words, *texts: str, **event: Any) -> InFlight:
 def test_only_texts_without_the_words_are_read() -> None:
     """The hints are the nearest words; a text that has a word of the query is not read."""
     model = Words()
-    stage = Locating(model, BOUNDS)
+    stage = locating(model)
     asked = found(model, "We open at nine. You rent wheels here.", "A bicycle.", "Nothing of it.")
     request = stage.ask(asked)
     assert request is not None
@@ -87,13 +93,13 @@ def test_only_texts_without_the_words_are_read() -> None:
 def test_who_asks_for_no_passage_costs_nothing(event: dict[str, Any]) -> None:
     """Without passages nothing is read."""
     model = Words()
-    assert not Locating(model, BOUNDS).wants(found(model, "You rent wheels here.", **event))
+    assert not locating(model).request(found(model, "You rent wheels here.", **event))
 
 
 def test_a_page_has_bounds() -> None:
     """At most so many texts are read, however long the page is; many queries' texts are one call."""
     model = Words()
-    stage = Locating(model, BOUNDS)
+    stage = locating(model)
     long = found(model, *(f"text {number}" for number in range(MOST + 5)))
     short = found(model, "text 0", "another")
     requests = [request[1] for each in (long, short) if (request := stage.ask(each)) is not None]
@@ -104,18 +110,18 @@ def test_a_page_has_bounds() -> None:
 
 def test_a_page_is_searched_for_words_as_far_as_for_passages() -> None:
     """Of a text that is longer than its share the part with a word is looked at: it is not read by the model."""
-    stage, words = Locating(Words(), BOUNDS), " bicycle"
+    stage, words = locating(Words()), " bicycle"
     filled = "x " * (share_of(1) // 2)
-    assert stage.wants(found(Words(), filled + filled))
-    assert not stage.wants(found(Words(), filled + words))
-    assert not stage.wants(found(Words(), filled[: -len(words)] + words))
+    assert stage.request(found(Words(), filled + filled))
+    assert not stage.request(found(Words(), filled + words))
+    assert not stage.request(found(Words(), filled[: -len(words)] + words))
 
 
 def test_a_model_that_is_away_costs_no_more_than_the_passage() -> None:
     """The result is whole: its passage is the beginning of the text."""
     model = Words()
     asked = found(model, "You rent wheels here.")
-    Locating(model, BOUNDS).on_result(asked, BackendUnavailable("embedder: stopped"))
+    locating(model).on_result(asked, BackendUnavailable("embedder: stopped"))
     assert asked.outcome.hints == {}
     assert asked.outcome.degraded == []
 

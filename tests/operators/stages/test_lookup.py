@@ -7,13 +7,14 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import state
+from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.backend_answers import Embedding
 from operators.query.cursor import Cursor, PoolSlice
 from operators.query.in_flight import InFlight
@@ -71,7 +72,7 @@ def test_nobody_waits_for_one_that_has_little_time() -> None:
     assert kept.finish(hasty.message.origin) == [waiting]
     assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).cache.leads
     assert len(kept.finish(patient.message.origin)) == 2
-    assert kept.leading == 0
+    assert not kept.leading
 
 
 def test_nobody_waits_for_one_that_has_much_more_time() -> None:
@@ -146,7 +147,7 @@ def test_without_a_watermark_nothing_is_shared() -> None:
     for watermark in (None, ()):
         kept = answers()
         assert all(kept.look_up(asked(offset), watermark).cache.leads for offset in range(2))
-        assert kept.leading == 0
+        assert not kept.leading
 
 
 def test_a_new_era_forgets_everything() -> None:
@@ -291,9 +292,9 @@ class Reader:
 @pytest.mark.parametrize(("reached", "known"), [(True, ()), (False, None)])
 def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known: tuple[str, ...] | None) -> None:
     """Before, it is not known: a cursor of such an answer must not expire when the first watermark is read."""
-    lookup = Lookup(answers(), Reader(reached), 1.0)
+    lookup = Lookup(answers(), cast("WatermarkReader", Reader(reached)), 1.0)
     waiting = asked(0)
-    assert not lookup.wants(waiting)
+    assert lookup.request(waiting) is None
     lookup.on_unasked(waiting)
     assert waiting.cache.scope.watermark == known
 

@@ -96,7 +96,7 @@ def test_nobody_asks_for_nothing(event: dict[str, Any]) -> None:
     """A query that wants no neighbours has none read."""
     asked = query(**event)
     asked.outcome.results, asked.outcome.payloads = found(1).outcome.results, found(1).outcome.payloads
-    assert not STAGE.wants(asked)
+    assert STAGE.request(asked) is None
 
 
 def test_equal_places_are_in_the_order_of_ids() -> None:

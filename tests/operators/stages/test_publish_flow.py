@@ -12,8 +12,8 @@ from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.runtime.stage import KEY
-from operators.stages.publish import Finaliser, publish
+from operators.runtime.stage import KEY, last_stage
+from operators.stages.publish import Finaliser
 from operators.wire.message import Rejected, result_id
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
@@ -31,7 +31,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
     up = op.key_on("key", op.input("in", flow, TestingSource(batches)), lambda _: KEY)
-    op.output("out", publish("publish", up, finaliser()), TestingSink(out))
+    op.output("out", last_stage("publish", up, finaliser()), TestingSink(out))
     cli_main(flow)
     return out
 
@@ -109,7 +109,7 @@ def test_who_follows_is_answered_alike() -> None:
         for own in ("query_id", "result_id", "metadata"):
             del each[own]
     assert answers[0] == answers[1] == answers[2]
-    assert to.answers.leading == 0
+    assert not to.answers.leading
 
 
 def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
         (origin(1), "dead-letters"),
     ]
     assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
-    assert to.answers.leading == 0
+    assert not to.answers.leading
 
 
 def test_a_kept_answer_is_the_next_querys() -> None:

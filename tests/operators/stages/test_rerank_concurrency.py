@@ -24,10 +24,9 @@ from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
-from operators.runtime.dispatcher import Bounds
+from operators.runtime.dispatcher import Bounds, Load
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import KEY, async_stage, sync_stage
-from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking, rank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
@@ -104,15 +103,8 @@ DIALECTS: dict[str, tuple[type[Server], Callable[[Backend], Reranker]]] = {
 }
 
 
-class Reported(list[int]):
-    """The calls in flight, whenever their number changed."""
-
-    def began(self, units: int, waited: float) -> None:
-        """The call's content is the batching policy's, and of no interest here."""
-
-    def under_way(self, calls: int) -> None:
-        """Note it."""
-        self.append(calls)
+Reported = list[float]
+"""The calls in flight, whenever their number changed."""
 
 
 @contextmanager
@@ -127,6 +119,8 @@ def stage(
     """The stage over a reranker of that dialect and its server."""
     make_server, make = DIALECTS[dialect]
     server, reports = Erratic(make_server(), Random(seed), failing, seconds), Reported()
+    # What a call carries is the batching policy's, and of no interest here.
+    load = Load(lambda _: None, lambda _: None, reports.append)
     with looping() as calls:
         stack = AsyncExitStack()
 
@@ -138,7 +132,7 @@ def stage(
         kept = ScoreCache(100_000) if cache else None
         try:
             bounds = Bounds(FOREVER, 64, SLOTS)
-            yield server, reports, Reranking(reranker, bounds, cache=kept, load=reports), calls
+            yield server, reports, Reranking(reranker, bounds, cache=kept, load=load), calls
         finally:
             calls.run(stack.aclose(), 10)
 
@@ -206,7 +200,7 @@ def through(
     fused one; those not lost.
     """
     fused = [ranking(one) for one in queries]
-    on: list[Queries] = []
+    on: list[list[InFlight]] = []
     flow = Dataflow("reranking")
     up = op.key_on("key", op.input("in", flow, Sent(waves(queries, size), on, pause)), lambda _: KEY)
     reranked = sync_stage("rank", async_stage("rerank", up, reranking, calls), rank)

@@ -147,7 +147,7 @@ def test_what_is_watched_is_asked_for_at_every_scrape() -> None:
     instruments, now = Instruments(), {"in_flight": 3, "open": False}
     metrics = FlowMetrics(instruments, "search")
     metrics.watch(lambda: int(now["in_flight"]), lambda: 512 - int(now["in_flight"]), lambda: 0.5, 30.0)
-    metrics.backend("qdrant").watch_breaker(lambda: bool(now["open"]))
+    metrics.backend("qdrant").breaker.set_function(lambda: bool(now["open"]))
     found = samples(scraped(instruments).text)
     assert (value(found, "rankstream_in_flight"), value(found, "rankstream_credit")) == (3, 509)
     assert value(found, "rankstream_worker_idle_seconds") < value(found, "rankstream_worker_idle_limit_seconds")

@@ -13,7 +13,7 @@ from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.point import deletable, deletable_parts
+from operators.indexing.point import deletable
 from operators.query.backend_answers import Hits
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -145,8 +145,9 @@ async def test_lists_are_as_long_as_the_collection_takes(
 def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
     """Each part's filter is within the bound, and each document is in one part."""
     documents = [document(id=str(number), op="delete") for number in range(10)]
-    made = deletable_parts(documents, most)
-    assert [each for part in made for each in part] == documents
-    assert all(count_conditions(deletable(part)) <= most for part in made)
-    assert len(deletable_parts(documents, None)) == 1
-    assert deletable_parts([], None) == []
+    made = deletable(documents, most)
+    named = [id_ for part in made for id_ in part["must"][0]["has_id"]]
+    assert named == [each.point_id for each in documents]
+    assert all(count_conditions(part) <= most for part in made)
+    assert len(deletable(documents)) == 1
+    assert deletable([]) == []

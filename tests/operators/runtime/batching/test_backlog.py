@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
 from operators.runtime.batching.call_times import LATEST_CALLS
-from operators.runtime.batching.policy import Waiting, Whole
+from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from schemas.errors import BackendError, BackendUnavailable
 
 One = PendingRequest[str, str]
@@ -19,7 +19,7 @@ LOST = BackendUnavailable("down")
 
 
 @dataclass(frozen=True)
-class Slices:
+class Slices(BatchingPolicy[str, str]):
     """A gathering of strings, whose units are their characters, at most `size` a call."""
 
     size: int
