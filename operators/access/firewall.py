@@ -1,7 +1,5 @@
 """The access filter: which documents a query may see, as conditions of a search and as a check of each record.
 
-Rules
------
 - A document is hidden by the first of these that applies: it is of another namespace; it does not pass the filters of
   the policy; it has a blocked label; its tier is above the clearance; it lacks a required label. Without a firewall,
   only the namespace and the filters count.
@@ -28,7 +26,6 @@ from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tie
 
 PUBLIC: Final = TIERS[0]
 
-_NAMESPACE: Final = frozenset({NAMESPACE})
 GUARDED: Final = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
 
 
@@ -53,8 +50,8 @@ class AccessFilter:
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        own = _NAMESPACE if self.tiers is None else GUARDED
-        return own.union(fields_of(self.filters)) if self.filters else own
+        own = {NAMESPACE} if self.tiers is None else GUARDED
+        return frozenset(own).union(fields_of(self.filters))
 
     @property
     def hides(self) -> bool:
@@ -84,13 +81,10 @@ class AccessFilter:
             return False
         if self.tiers is None:
             return True
-        labels = _labels(payload.get(LABELS))
+        tier, labels = payload.get(CLASSIFICATION), _labels(payload.get(LABELS))
         if not labels.isdisjoint(self.blocked):
             return False
-        tier = payload.get(CLASSIFICATION)
-        if (PUBLIC if tier is None else tier) not in self.tiers:
-            return False
-        return labels.issuperset(self.required)
+        return (PUBLIC if tier is None else tier) in self.tiers and labels.issuperset(self.required)
 
 
 def visibility(payload: Mapping[str, Any]) -> tuple[object, list[str]]:

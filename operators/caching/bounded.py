@@ -1,7 +1,5 @@
 """Values by key within a bound, the base of the caches; the exact cache and the payload cache.
 
-Promises
---------
 - The least recently used values leave first.
 - A value is served before its time to live is over, never at or after it, in any order of the times; being served
   doesn't lengthen it.

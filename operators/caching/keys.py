@@ -1,7 +1,5 @@
 """Keys of cached answers, and the digests to which a cursor is bound.
 
-Promises
---------
 - Every field of an event counts, those of later releases included, except the few that are named here.
 - Injective: the hashed bytes determine every value and its type, so two keys are equal only if all their values are
   (None and "", "a" + "bc" and "ab" + "c", True and 1, 0.0 and -0.0 differ).

@@ -2,8 +2,6 @@
 
 A vector cannot tell: with MiniLM "what does error code E1235 mean" has a cosine above 0.92 to the question about E1234.
 
-Promises
---------
 - Two texts are paraphrases if, without their fillers, both are the same words in the same order. So the relation is
   reflexive, symmetric and transitive.
 - A filler is an article, a word of politeness, punctuation around a word, or a frame that asks the same thing, such as

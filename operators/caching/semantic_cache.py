@@ -1,7 +1,5 @@
 """The semantic cache: answers to queries whose vectors have almost the same direction, and which agree otherwise.
 
-Promises
---------
 - Of a scope's answers whose cosine reaches the threshold, and whose fingerprint is the query's, the newest is served;
   none below threshold - 1e-6 is, which allows for the rounding of float32.
 - An answer is served before its time to live is over, never at or after it, in any order of the times.

@@ -1,7 +1,5 @@
-"""Failures of backends: bisection of refused requests, and the log of outages.
+"""Calls in parts, of what is too long or was refused; failures of backends, and the log of outages.
 
-Outages
--------
 - Failures of one kind are logged together: at the first, and then at most once in INTERVAL seconds, with their number
   since.
 - A lasting kind is an outage from its first failure on. The first success in its scope ends it, any success where it
@@ -11,11 +9,12 @@ Outages
   while there is none, failures are distinguished by scope and reason only.
 """
 
+import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
@@ -57,18 +56,42 @@ def at_deadline(waited: float, given: float) -> bool:
     return waited >= (1 - _AT_DEADLINE) * given
 
 
-class Chance:
-    """Bounds what a server costs that fails by chance: a call that doubtfully fails, whose parts all are answered.
+async def in_batches(
+    items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
+) -> list[Answer]:
+    """Call `call` at once on each run of at most `size` items and return the answers in the items' order.
 
-    A text that spoils its call spoils one of the parts, too, so its divisions are never in vain. Those that were take
-    from a bucket that begins full, has room for VAIN, and gets SHARE for each call; while it is empty, no doubtful
-    failure is divided.
+    Raises the error of the first failing call, after cancelling the others.
+    """
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
+    if len(batches) == 1:
+        return [await call(batches[0])]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call(batch)) for batch in batches]
+    except ExceptionGroup as failures:
+        failure = failures.exceptions[0]
+    else:
+        return [task.result() for task in tasks]
+    raise failure
+
+
+VAIN: Final = 3
+"""Divisions in vain after which a server fails by chance."""
+
+SHARE: Final = 0.01
+"""Calls of which as many may be divided in vain."""
+
+
+@dataclass(slots=True)
+class Chance:
+    """A token bucket that bounds the divisions in vain: of doubtful failures of calls whose parts all are answered.
+
+    A text that spoils its call spoils one of the parts, too; a server that fails by chance does not. The bucket begins
+    full, has room for VAIN, and gets SHARE for each call; while it is empty, no doubtful failure is divided.
     """
 
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left: float = VAIN
+    _left: float = VAIN
 
     def call(self) -> None:
         """A call begins that is no part of another."""
@@ -83,13 +106,6 @@ class Chance:
         self._left -= 1
 
 
-VAIN: Final = 3
-"""Divisions in vain after which a server fails by chance."""
-
-SHARE: Final = 0.01
-"""Calls of which as many may be divided in vain."""
-
-
 async def bisect(
     items: Sequence[Item],
     call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
@@ -100,56 +116,41 @@ async def bisect(
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
     At most one call more than there are items, and than MOST_PARTS: what is refused after that fails together. Raises
-    BackendError if the first call fails and its items are not divided.
-
-    `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
-    says whether calls are divided of a server that fails by chance.
+    BackendError if the first call fails and its items are not divided. `thorough`: every item that is refused is
+    refused alone, however many calls that takes; nothing is raised. `chance` bounds the divisions in vain.
     """
     if chance is not None:
         chance.call()
-    return await _Bisection(items, call, thorough, chance, min(len(items), MOST_PARTS)).ask(items) if items else []
+    left, failed = min(len(items), MOST_PARTS), 0
 
-
-@dataclass(slots=True)
-class _Bisection(Generic[Item, Answer]):
-    """One call of `bisect`: the parts that may still be made, and the number of calls that failed."""
-
-    items: Sequence[Item]
-    call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
-    thorough: bool
-    chance: Chance | None
-    left: int
-    failed: int = 0
-
-    async def ask(self, part: Sequence[Item]) -> list[Answer | BackendError]:
-        """The answers of a part, or the errors of its parts."""
+    async def ask(part: Sequence[Item]) -> list[Answer | BackendError]:
+        nonlocal left, failed
         halves: list[Sequence[Item]] = []
         try:
-            return [*await self.call(part)]
+            return [*await call(part)]
         except BackendError as error:
-            if error.blame is Blame.REQUEST and (self.chance is None or self.chance.allows(error)):
-                few, most = (1, None) if self.thorough else (min(self.left, _FEW), self.left)
+            if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
+                few, most = (1, None) if thorough else (min(left, _FEW), left)
                 halves = divide(part, singly=few, most=most)
-            if not halves and part is self.items and not self.thorough:
+            if not halves and part is items and not thorough:
                 raise
             failure = error
-        self.failed += 1
+        failed += 1
         if not halves:
             return [failure] * len(part)
-        self.left -= len(halves)
-        before = self.failed
+        left -= len(halves)
+        before = failed
         # One after the other: the first call was given one slot at the backend.
-        answers = [answer for half in halves for answer in await self.ask(half)]
-        if self.chance is not None and failure.suspect is Blame.UNKNOWN and self.failed == before:
-            self.chance.in_vain()
+        answers = [answer for half in halves for answer in await ask(half)]
+        if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
+            chance.in_vain()
         return answers
+
+    return await ask(items) if items else []
 
 
 class _Kind(NamedTuple):
-    """A kind of failure: its words are those of the error, whose numbers don't count.
-
-    A success of `scope` ends the outage; None: any success of the backend.
-    """
+    """A kind of failure, by the error's words without its numbers. A success of `scope` ends it; None: any success."""
 
     scope: Hashable
     reason: Reason
@@ -171,6 +172,7 @@ class _Outage:
     logged: bool = False
 
 
+@dataclass(slots=True)
 class OutageLog:
     """Logs the failures of one backend: the beginning of each outage with its cause, and its end.
 
@@ -178,19 +180,16 @@ class OutageLog:
     with a status belongs to that part, one without a status to the whole backend.
     """
 
-    def __init__(
-        self, fields: Mapping[str, str], clock: Callable[[], float], subject: Callable[[str], str] = lambda _: ""
-    ) -> None:
-        self._fields = fields
-        self._clock = clock
-        self._subject = subject
-        self._noted: dict[_Kind, _Noted] = {}
-        self._outages: dict[_Kind, _Outage] = {}
+    fields: Mapping[str, str]
+    clock: Callable[[], float]
+    subject: Callable[[str], str] = lambda _: ""
+    _noted: dict[_Kind, _Noted] = field(default_factory=dict)
+    _outages: dict[_Kind, _Outage] = field(default_factory=dict)
 
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
         """A request failed, by the fault of the backend or of the request."""
         scope = None if error.status is None else self._scope(path, reads)
-        lasting, now = error.blame is not Blame.REQUEST, self._clock()
+        lasting, now = error.blame is not Blame.REQUEST, self.clock()
         kind = self._distinct(_Kind(scope, error.reason, _NUMBER.sub("0", str(error)), lasting), now)
         noted = self._noted.setdefault(kind, _Noted())
         noted.latest = now
@@ -211,7 +210,7 @@ class OutageLog:
         for kind in [each for each in self._outages if each.scope in over]:
             outage = self._outages.pop(kind)
             if outage.logged:
-                after = {"after_s": round(self._clock() - outage.began, 1), "failed": outage.failed}
+                after = {"after_s": round(self.clock() - outage.began, 1), "failed": outage.failed}
                 log.info("backend is well again", **self._identify(path), reason=kind.reason.value, **after)
 
     def _distinct(self, kind: _Kind, now: float) -> _Kind:
@@ -224,8 +223,8 @@ class OutageLog:
 
     def _scope(self, path: str, reads: bool) -> Hashable:
         # A key may read what it may not write.
-        return self._subject(path), reads
+        return self.subject(path), reads
 
     def _identify(self, path: str) -> dict[str, str]:
-        subject = self._subject(path)
-        return {**self._fields, **({"collection": subject} if subject else {})}
+        subject = self.subject(path)
+        return {**self.fields, **({"collection": subject} if subject else {})}

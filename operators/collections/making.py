@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -111,10 +110,9 @@ async def ensure(
 ) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. The creation of
-    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
-    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
-    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
+    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. `writes`:
+    documents will be written to each collection, so one of another program is refused; else it is left alone. Raises
+    ConfigError for that and for all else that isn't as documents need it, before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:
@@ -150,11 +148,9 @@ def steps(
     for each in surveyed:
         if each.info is not None:
             if add and (foreign or not each.foreign):
-                lacking = [gap.need for gap in each.gaps if gap.kind == "missing index"]
-                made += [MakingStep(each.physical, need) for need in lacking]
+                made += [MakingStep(each.physical, gap.need) for gap in each.gaps if gap.kind == "missing index"]
         elif create and each.error is None:
-            made.append(MakingStep(each.name))
-            made += [MakingStep(each.name, need) for need in index_needs(settings)]
+            made += [MakingStep(each.name, need) for need in (None, *index_needs(settings))]
     return made
 
 
@@ -168,17 +164,14 @@ async def take(
         await qdrant.create_index(step.collection, need.name, need.wanted, timeout=timeout)
         return
     try:
-        noted = notes if notes is not None else partial(_notes, settings)
-        created = {**configuration(settings), "metadata": noted(step.collection)}
+        own = settings.bm25_settings(step.collection)
+        noted = notes(step.collection) if notes else collection_metadata(own, fields=settings.search_fields)
+        created = {**configuration(settings), "metadata": noted}
         await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.
         if error.status != _CONFLICT:
             raise
-
-
-def _notes(settings: QdrantSettings, name: str) -> Mapping[str, Any]:
-    return collection_metadata(settings.bm25_settings(name), fields=settings.search_fields)
 
 
 def _problems(surveyed: Surveyed) -> Iterator[str]:

@@ -33,11 +33,7 @@ Purposes = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The making of a collection by `rankstream reindex`.
-
-    `group` has the offsets of the documents topic that stand for it, `replaces` is the collection before it, if there
-    was one.
-    """
+    """The making of a collection by `rankstream reindex`; `group` has its offsets, it `replaces` the one before."""
 
     group: str
     replaces: str | None = None
@@ -53,8 +49,7 @@ def collection_metadata(
 ) -> dict[str, Any]:
     """The metadata of a new collection.
 
-    `purposes` are the prompts of the embedder and `model` its model, where one is configured; `making` is the hash of
-    the settings.
+    `purposes` are the prompts of the embedder, `model` is its model, and `making` the hash of the settings.
     """
     # An earlier version knows the other parameters only.
     newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}

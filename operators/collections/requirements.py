@@ -101,7 +101,6 @@ class Gap:
 
     @property
     def kind(self) -> str:
-        """The kind of requirement."""
         return self.need.kind
 
     def __str__(self) -> str:
@@ -110,12 +109,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """One collection, by the name that the configuration has for it.
+    """One collection, by the name that the configuration has for it, which may be an alias of the `physical` one.
 
-    `physical` is the collection's own name; it differs if the configured name is an alias. `alias` is the name to ask
-    by, where the key may not ask by its own. `target` is the collection that the name's alias has, where this one is
-    used all the same. `info` is None where the collection isn't there or could not be read; `error` tells the two
-    apart. Without an `owner` it is another program's, or isn't there.
+    `alias` is the name to ask by, where the key may not ask by its own. `target` is the collection that the name's
+    alias has, where this one is used all the same. `info` is None where the collection isn't there, or there was an
+    `error`. Without an `owner` it is another program's, or isn't there.
     """
 
     name: str
@@ -190,10 +188,8 @@ def index_needs(settings: QdrantSettings) -> list[Requirement]:
     elif settings.namespaces != "none":
         own = {settings.payload_path(keys.NAMESPACE): _TENANT}
     configured = {settings.payload_path(field): _TYPES[kind] for field, kind in settings.indexes.items()}
-    return [
-        Requirement("index" if field in own else "configured index", schema, field)
-        for field, schema in (configured | own).items()
-    ]
+    needed = (configured | own).items()
+    return [Requirement("index" if field in own else "configured index", schema, field) for field, schema in needed]
 
 
 def parse_schema(index: Mapping[str, Any]) -> Schema:

@@ -2,8 +2,6 @@
 
 A name has had several generations of its index, one after the other.
 
-Rules
------
 - The name stands for the collection that the alias of this name has. Where a collection has the name itself, Qdrant
   allows no such alias: the alias has SUFFIX behind it.
 - A collection notes the settings that it was made with. A flow with other settings does not follow an alias to it: it
@@ -51,8 +49,7 @@ async def find_aliases(qdrant: QdrantClient, timeout: float) -> Mapping[str, str
 class Choice:
     """A flow's choice among generations: `settings` has the hash of its own for a name of the configuration.
 
-    `group` is the consumer group of an indexing flow, `default` that of collections that note none; None for flows that
-    only read.
+    `group` is the consumer group of an indexing flow, `default` that of collections that note none.
     """
 
     settings: Callable[[str], str | None] = lambda _: None

@@ -58,11 +58,10 @@ def read_temporal_expression(answer: str) -> TemporalExpression | None:
     found = next(filter(None, map(_parse, reversed(_OBJECT.findall(answer)))), None)
     if found is None:
         raise BackendBadResponse("temporal expression: no JSON object in the answer")
-    if found.get("days", 0) is None and found.get("tolerance", 0) is None:
+    days, tolerance = found.get("days", "none"), found.get("tolerance", "none")
+    if days is None and tolerance is None:
         return None
-    return TemporalExpression(
-        _integer(found.get("days"), 0, MAX_DAYS), _integer(found.get("tolerance"), 1, MAX_TOLERANCE)
-    )
+    return TemporalExpression(_integer(days, 0, MAX_DAYS), _integer(tolerance, 1, MAX_TOLERANCE))
 
 
 def _parse(text: str) -> dict[str, Any] | None:

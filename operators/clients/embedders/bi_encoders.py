@@ -3,24 +3,21 @@
 Texts above a server's largest batch go out as several requests at once, answered whole or not at all.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import numpy as np
 
 from operators.clients.embedders import Purpose, Vector
+from operators.clients.failures import in_batches
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Call
 from operators.query.backend_answers import Embedding
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 _NUMBERS = {int, float}
 
@@ -41,13 +38,13 @@ class EmbeddingApi:
     texts: str
     fields: Mapping[str, Any]
     members: tuple[str, ...]
-    indexed: bool
+    indexed: bool = True
     dimensions: str = "dimensions"
     model: str | None = "model"
 
 
 APIS: Final[Mapping[str, EmbeddingApi]] = {
-    "openai": EmbeddingApi("/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True),
+    "openai": EmbeddingApi("/embeddings", "input", {"encoding_format": "float"}, ("data",)),
     "tei": EmbeddingApi("/embed", "inputs", {"truncate": True}, (), indexed=False, model=None),
     "cohere": EmbeddingApi(
         "/embed",
@@ -57,10 +54,8 @@ APIS: Final[Mapping[str, EmbeddingApi]] = {
         indexed=False,
         dimensions="output_dimension",
     ),
-    "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
-    "nim": EmbeddingApi(
-        "/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",), indexed=True
-    ),
+    "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), dimensions="output_dimension"),
+    "nim": EmbeddingApi("/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",)),
 }
 """By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""
 
@@ -124,26 +119,6 @@ class BiEncoder(Generic[Vector]):
         if not isinstance(answer, list) or len(answer) != count:
             raise BackendBadResponse(f"{name}: not a vector a text")
         return self.read(answer, name)
-
-
-async def in_batches(
-    items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
-) -> list[Answer]:
-    """Call `call` at once on each run of at most `size` items and return the answers in the items' order.
-
-    Raises the error of the first failing call, after cancelling the others.
-    """
-    batches = [items[start : start + size] for start in range(0, len(items), size)]
-    if len(batches) == 1:
-        return [await call(batches[0])]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call(batch)) for batch in batches]
-    except ExceptionGroup as failures:
-        failure = failures.exceptions[0]
-    else:
-        return [task.result() for task in tasks]
-    raise failure
 
 
 def dense(dimension: int) -> Read[Embedding]:

@@ -227,9 +227,8 @@ class Resilient:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
         started = self._clock()
         try:
-            answer = await self.endpoint.call(
-                call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable
-            )
+            request = call.method, call.path, call.body
+            answer = await self.endpoint.call(*request, timeout=timeout, repeatable=call.repeatable)
             took = self._clock() - started
             value = call.read(answer)
         except BackendTimeout as error:

@@ -11,6 +11,7 @@ import asyncio
 import math
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, partial
 from time import monotonic
@@ -180,15 +181,15 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return context
 
 
+@dataclass(slots=True)
 class _Body(httpx.AsyncByteStream):
     """An answer's body; closing it gives its connection back."""
 
-    def __init__(self, chunks: AsyncIterator[bytes], release: Callable[[], None]) -> None:
-        self._chunks = chunks
-        self._release = release
+    chunks: AsyncIterator[bytes]
+    release: Callable[[], None]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._chunks
+        return self.chunks
 
     async def aclose(self) -> None:
-        self._release()
+        self.release()

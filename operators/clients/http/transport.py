@@ -82,10 +82,9 @@ def http_transport(
     verify: ssl.SSLContext | bool = True,
     proxy: str | None = None,
 ) -> httpx.AsyncBaseTransport:
-    """A pooled transport to servers, opened at its first request on the loop that makes it.
+    """A pooled transport to servers, opened at its first request on the loop that makes it, or one through `proxy`.
 
-    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again. Requests go
-    through `proxy`, if one is given.
+    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
     """
     if proxy is None:
         return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
@@ -106,16 +105,14 @@ class _Proxied(httpx.AsyncHTTPTransport):
 def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-    A server of this machine, or one whose name has no dot, as that of a service nearby, is called without one. NO_PROXY
-    may name networks, such as 10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a
-    proxy that is none of HTTP's.
+    A server of this machine, or one whose name has no dot, is called without one. NO_PROXY may name networks, such as
+    10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a proxy that is not HTTP's.
     """
     address = httpx.URL(url)
     proxies = getproxies_environment()
     proxy = proxies.get(address.scheme) or proxies.get("all")
-    if not proxy or _is_near(address.host, proxies.get("no", "")):
-        return None
-    if proxy_bypass_environment(address.netloc.decode("ascii"), proxies):
+    near = _is_near(address.host, proxies.get("no", ""))
+    if not proxy or near or proxy_bypass_environment(address.netloc.decode("ascii"), proxies):
         return None
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
@@ -199,17 +196,11 @@ class Endpoint:
 
     async def ask(self, call: Call[T], *, timeout: float) -> T:
         """Make the call once, and return what `read` makes of the parsed answer. Raises BackendError."""
-        return call.read(
-            await self.call(call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable)
-        )
+        request = call.method, call.path, call.body
+        return call.read(await self.call(*request, timeout=timeout, repeatable=call.repeatable))
 
-    async def call(
-        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
-    ) -> Any:
-        """Send `body` as JSON and return the parsed answer, all within `timeout` seconds.
-
-        Raises BackendTimeout, BackendUnavailable or BackendBadResponse (with the status, where there was one).
-        """
+    async def call(self, method: str, path: str, body: Any = None, *, timeout: float, repeatable: bool = False) -> Any:
+        """Send `body` as JSON and return the parsed answer, all within `timeout` seconds. Raises BackendError."""
         content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
         try:
             answer = orjson.loads(content)

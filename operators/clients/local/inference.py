@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -46,6 +47,9 @@ _PADDING: Final = 1.05
 Result = TypeVar("Result")
 Abandoned = Callable[[], bool]
 """True once nobody waits for the result: the request timed out or was cancelled."""
+
+Forward = Callable[[list[int]], Sequence[Result]]
+"""One pass: the results of the texts with these indices."""
 
 
 class Cores:
@@ -84,9 +88,7 @@ class Cores:
 def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnxruntime.InferenceSession":
     """Load the graph `path` for passes on one core each; `optimise` is for one not written fused.
 
-    The optimised graph is `written` to a file, as far as it suits every processor.
-
-    Raises whatever onnxruntime raises for a file that it can't run.
+    The optimised graph is `written` to a file, as far as it suits every processor. Raises what onnxruntime raises.
     """
     onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
@@ -97,15 +99,13 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
         options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(written)
         # Weights may lie in files next to the graph, and a copy elsewhere would not find them.
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", f"{written.name}.weights"
-        )
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
+        weights = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{weights}_file_name", f"{written.name}.weights")
+        options.add_session_config_entry(f"{weights}_min_size_in_bytes", "0")
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(
-        path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER if optimise else None
-    )
+    providers, disabled = ["CPUExecutionProvider"], _SLOWER if optimise else None
+    return onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=disabled)
 
 
 def returning_memory() -> "onnxruntime.RunOptions":
@@ -127,12 +127,10 @@ def runtime() -> Any:
 def tokenise(
     tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool, offsets: bool = False
 ) -> "list[Encoding]":
-    """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+    """Tokenise texts of which the first `longest` tokens count; with `offsets`, each token has its place in the text.
 
-    With `offsets`, each token has its place in the text.
-
-    The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
-    changes the word alone that it goes through.
+    The `tokenizer` keeps `longest` + MARGIN tokens. Of a far longer text the end is not read, unless its beginning has
+    fewer tokens: a cut changes the word alone that it goes through.
     """
     # Unlike `encode`, these let other threads run meanwhile.
     encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
@@ -152,8 +150,7 @@ def readable(text: str) -> str:
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Group the indices of texts of these `lengths` (tokens), longest first, so that padding stays small.
 
-    A group's texts, each padded to its longest, have at most `budget` tokens together; a longer text is a group by
-    itself.
+    The padded texts of a group have at most `budget` tokens together; a longer text is a group by itself.
     """
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
@@ -205,10 +202,10 @@ class Worker:
         self._passes = ThreadPoolExecutor(cores.count, thread_name_prefix=f"{name}-pass")
 
     async def run(self, work: Callable[[Abandoned], Result], *, timeout: float) -> Result:
-        """Return what `work` returns, called in a thread with a function that tells whether the result is abandoned.
+        """Return what `work` returns, which is called in a thread and can ask whether the result is abandoned.
 
-        Raises BackendTimeout if that takes longer than `timeout` seconds; work that has not begun by then never begins.
-        Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.
+        Raises BackendTimeout after `timeout` seconds; work that has not begun by then never begins. Raises
+        BackendUnavailable if `aclose` came before it began, and what `work` raises.
         """
         abandoned = threading.Event()
         started = time.monotonic()
@@ -234,21 +231,24 @@ class Worker:
         self._log.succeeded()
         return result
 
-    def each(
-        self, forward: Callable[[list[int]], Result], groups: list[list[int]], abandoned: Abandoned
+    def forward_each(
+        self, lengths: Sequence[int], forward: Forward[Result], abandoned: Abandoned, *, alone: bool
     ) -> list[Result]:
-        """Return what `forward` returns for each of the groups, side by side, each on one core.
+        """The results of texts of these `lengths`, in passes side by side, each on one core; see `plan_passes`.
 
         Raises BackendTimeout once the request is `abandoned`, and what `forward` raises.
         """
 
-        def one(group: list[int]) -> Result:
+        def one(group: list[int]) -> Sequence[Result]:
             with self._cores.one(urgent=self._urgent):
                 if abandoned():
                     raise BackendTimeout(f"{self._name}: the request was abandoned")
                 return forward(group)
 
-        return [one(group) for group in groups] if len(groups) == 1 else list(self._passes.map(one, groups))
+        groups = plan_passes(lengths, self._cores.count, alone=alone)
+        passes = map(one, groups) if len(groups) == 1 else self._passes.map(one, groups)
+        found = dict(zip(chain.from_iterable(groups), chain.from_iterable(passes), strict=True))
+        return [found[index] for index in range(len(lengths))]
 
     async def aclose(self) -> None:
         """End the threads after the calls that they have begun; queued calls are cancelled."""

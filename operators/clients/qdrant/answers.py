@@ -23,10 +23,7 @@ WHOLE_NUMBERS: Final = "uint8"
 
 
 class PayloadTest(NamedTuple):
-    """A choice of points by their payloads.
-
-    `test` is given a point's id and these fields of its payload.
-    """
+    """A choice of points: `test` is given a point's id and these fields of its payload."""
 
     fields: Sequence[str]
     test: Callable[[str, Payload], bool]

@@ -1,7 +1,7 @@
 """The client of Qdrant: a server over HTTP (`server`), or the engine in this process (`operators.clients.qdrant_edge`).
 
 Searches travel in batches, because a request costs more than the search in it, and their failures come back as values
-among the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
+among the answers of the others. All else raises BackendError when it fails. Filters have one form, Qdrant's JSON.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from operators.clients.failures import attempt, bisect
+from operators.clients.failures import attempt, bisect, in_batches
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Points
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
@@ -71,14 +71,9 @@ class QdrantClient(ABC):
         bodies = [limits.search(body if fields.same else fields.search(body)) for body in searches]
         search = partial(self._search, collection, deadline=now() + timeout)
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        size = limits.searches or max(len(bodies), 1)
-        if len(bodies) <= size:
-            # Nearly always so: no tasks for it.
-            answers = await bisect(bodies, search, thorough=True)
-        else:
-            batches = [bodies[start : start + size] for start in range(0, len(bodies), size)]
-            answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
-            answers = [answer for batch in answered for answer in batch]
+        ask = partial(bisect, call=search, thorough=True)
+        batches = await in_batches(bodies, limits.searches or max(len(bodies), 1), ask)
+        answers = [answer for batch in batches for answer in batch]
         if self.fields.same:
             return answers
         rename = self.fields.payload
@@ -92,10 +87,7 @@ class QdrantClient(ABC):
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
     ) -> dict[str, Payload]:
-        """The payloads of those points that exist, by id: named `fields`, all (True), all except some, or none (False).
-
-        Raises BackendError.
-        """
+        """The payloads of the points that exist, by id: named `fields`, all (True), all but some, or none (False)."""
         found = await self._points(collection, ids, self._fields(fields), None, now() + timeout)
         return self._rename(found.payloads)
 
@@ -119,10 +111,10 @@ class QdrantClient(ABC):
         offset: str | None = None,
         timeout: float,
     ) -> RecordPage:
-        """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
+        """At most `limit` records by id from `offset` on, or in the order of an indexed field.
 
-        There are fewer where the collection's limits allow no more. An ordered scroll leaves out the points without
-        that field and is continued by `start_from` in `order_by`.
+        The collection's limits may allow fewer. An ordered scroll leaves out the points without that field and is
+        continued by `start_from` in `order_by`.
         """
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -143,10 +135,7 @@ class QdrantClient(ABC):
     async def records(
         self, collection: str, where: Filter, *, limit: int, fields: Sequence[str], timeout: float
     ) -> AsyncIterator[Record]:
-        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds.
-
-        Raises BackendError.
-        """
+        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds."""
         offset: str | None = None
         while True:
             page = await self.scroll(collection, where, limit=limit, fields=fields, offset=offset, timeout=timeout)
@@ -156,7 +145,7 @@ class QdrantClient(ABC):
                 return
 
     async def count(self, collection: str, where: Filter | None = None, *, timeout: float) -> int:
-        """The number of points that the filter matches, exact if the collection allows it; raises BackendError."""
+        """The number of points that the filter matches, exact if the collection allows it."""
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
         body = _body(filter=self._where(collection, where), exact=limits.exact)
@@ -165,9 +154,9 @@ class QdrantClient(ABC):
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, timeout: float
     ) -> Facet:
-        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError.
+        """The number of points with each of the `limit` commonest values of an indexed field.
 
-        There are fewer values, or approximate numbers, where the collection's limits allow no more.
+        The collection's limits may allow fewer values, or approximate numbers alone.
         """
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -177,10 +166,7 @@ class QdrantClient(ABC):
         return Facet(counts, len(counts) >= most, limits.exact)
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """The description of a collection; raises BackendError (status 404 when it isn't there).
-
-        From then on, requests to it fit the limits that it describes.
-        """
+        """The description of a collection, whose limits later requests fit; an error of status 404: there is none."""
         info = await self._describe(collection, now() + timeout)
         self.limits[collection] = Limits.of(info.strict)
         if not self.fields.same:
@@ -245,48 +231,48 @@ class QdrantClient(ABC):
     ) -> None:
         """Write `points` ({id, vector, payload}, arrays allowed) in order; every search after this returns sees them.
 
-        Where a point exists already and `condition` doesn't match it, it stays as it is. Raises BackendError at the
-        first request or piece that fails, and those before it stay applied.
+        Where a point exists already and `condition` doesn't match it, it stays as it is. When a request or piece fails,
+        those before it stay applied.
         """
 
     @abstractmethod
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         """Change points, in order; other fields stay. Every search after this returns sees it.
 
-        Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
+        When one fails, those before it stay applied. BackendError of status 404: a point isn't there.
         """
 
     @abstractmethod
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
-        """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
+        """Delete the points that the filter matches, for every search after this returns."""
 
     @abstractmethod
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        """True if a collection or an alias has this name; raises BackendError."""
+        """True if a collection or an alias has this name."""
 
     @abstractmethod
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        """The collection of each alias that the key may see; raises BackendError."""
+        """The collection of each alias that the key may see."""
 
     @abstractmethod
     async def version(self, *, timeout: float) -> str | None:
-        """The server's version, as it writes it; None of the engine in this process. Raises BackendError."""
+        """The server's version, as it writes it; None of the engine in this process."""
 
     @abstractmethod
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
-        """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
+        """Give each alias to its collection, or take it away (None), all in one step."""
 
     @abstractmethod
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
-        """Delete a collection with its documents; raises BackendError."""
+        """Delete a collection with its documents."""
 
     @abstractmethod
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        """Create a collection by Qdrant's JSON; raises BackendError (status 409 when it is there already)."""
+        """Create a collection by Qdrant's JSON. BackendError of status 409: it is there already."""
 
     @abstractmethod
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
-        """Index a payload field, returning when the index is built; raises BackendError."""
+        """Index a payload field, returning when the index is built."""
 
     @abstractmethod
     def without_retries(self) -> "QdrantClient":
@@ -316,7 +302,7 @@ class QdrantClient(ABC):
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo: ...
 
     async def _learn_limits(self, collection: str, deadline: float) -> Limits:
-        """The limits of a collection, of which nothing else may have read the description."""
+        """The limits of a collection, whose description nothing else may have read."""
         if collection not in self.limits:
             await self.collection_info(collection, timeout=deadline - now())
         return self.limits_of(collection)
@@ -334,10 +320,9 @@ class QdrantClient(ABC):
         self.limits[collection], self.maps[collection] = self.limits_of(alias), self.map_of(alias)
 
     def _where(self, collection: str, where: Filter | None) -> Filter | None:
-        if where is None:
-            return None
-        named = where if self.fields.same else self.map_of(collection).filter(where)
-        return self.limits_of(collection).filter(named)
+        if where is not None and not self.fields.same:
+            where = self.map_of(collection).filter(where)
+        return None if where is None else self.limits_of(collection).filter(where)
 
     def _rename(self, payloads: dict[str, Payload]) -> dict[str, Payload]:
         rename = self.fields.payload

@@ -66,10 +66,9 @@ class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
     `embedder` names the model that made both sides' token vectors; `has_token` is False for a text of which it reads
-    nothing. Tokens weigh as `idf` says, else all the same.
-    A call takes at most `queries` queries. `on_the_fly` is for documents that have none in the index. With it
-    a call takes one query, since the others would wait for one's computation; and the reranker has at most
-    `searches` requests under way, 0 or less is no bound.
+    nothing. Tokens weigh as `idf` says, else all the same. A call takes at most `queries` queries. `on_the_fly` is for
+    documents that have none in the index. With it a call takes one query, since the others would wait for one's
+    computation; and the reranker has at most `searches` requests under way, 0 or less is no bound.
     """
 
     def __init__(
@@ -97,20 +96,17 @@ class LateInteraction:
         self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
+        """Every document with a token is scored, or its request isn't.
 
-        Every document with a token is scored or its request isn't: NoTokenVectors where the index keeps no vectors of
-        one and none are computed. A query without token vectors is BackendBadResponse.
+        NoTokenVectors: the index keeps none of one, and none are computed. BackendBadResponse: the query has none.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
         queries = await asyncio.gather(*(attempt(self._weigh(request, timeout / 2)) for request in requests))
         stored = await self._find_stored(requests, queries, deadline)
         # One after the other: each is answered when its own vectors are there, even when time is up for the next.
-        return [
-            await attempt(self._scores(request, query, found, deadline))
-            for request, query, found in zip(requests, queries, stored, strict=True)
-        ]
+        each = zip(requests, queries, stored, strict=True)
+        return [await attempt(self._scores(*its_own, deadline)) for its_own in each]
 
     async def aclose(self) -> None:
         """Stop the computation under way; client and embedder are their makers' to close."""
@@ -134,27 +130,30 @@ class LateInteraction:
         self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
     ) -> list[Hits | BackendError | None]:
         """The hits among each request's documents in Qdrant; None if Qdrant isn't asked."""
-        found: list[Hits | BackendError | None] = [None] * len(requests)
         if self._using is None:
-            return found
-        searches = {
-            index: self._search(query, requests[index])
-            for index, query in enumerate(queries)
-            if isinstance(query, WeightedQuery) and requests[index].stored
+            return [None] * len(requests)
+        pairs = enumerate(zip(requests, queries, strict=True))
+        asked = {
+            index: (request, query)
+            for index, (request, query) in pairs
+            if isinstance(query, WeightedQuery) and request.stored
         }
-        compared = {index: search for index, search in searches.items() if requests[index].compared}
-        if compared:
-            answers = await self._search_batch(requests[0].collection, list(compared.values()), deadline)
-            for index, answer in zip(compared, answers, strict=True):
-                found[index] = answer
-        for index in searches.keys() - compared.keys():
-            found[index] = await attempt(self._compare_here(requests[index], queries[index], deadline))
-        return found
+        found: dict[int, Hits | BackendError] = {}
+        if searches := {index: self._search(query, of) for index, (of, query) in asked.items() if of.compared}:
+            async with self._searching:
+                bodies, left = list(searches.values()), deadline - time.monotonic()
+                if left > 0:
+                    answers = await self._client.query_batch(requests[0].collection, bodies, timeout=left)
+                else:
+                    answers = [BackendTimeout("late interaction: no turn in time")] * len(bodies)
+            found = dict(zip(searches, answers, strict=True))
+        for index in asked.keys() - searches.keys():
+            found[index] = await attempt(self._compare_here(*asked[index], deadline))
+        return list(map(found.get, range(len(requests))))
 
-    async def _compare_here(self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float) -> Hits:
+    async def _compare_here(self, request: RerankRequest, query: WeightedQuery, deadline: float) -> Hits:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
         assert self._using is not None
-        assert isinstance(query, WeightedQuery)
         ids, access = request.read, request.access
         only = None if access is None else PayloadTest(sorted(access.reads), lambda _, payload: access.permits(payload))
         async with self._searching:
@@ -166,15 +165,6 @@ class LateInteraction:
 
         # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
         return Hits(list(vectors), await asyncio.to_thread(scores), [{}] * len(vectors))
-
-    async def _search_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], deadline: float
-    ) -> Sequence[Hits | BackendError]:
-        async with self._searching:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return [BackendTimeout("late interaction: no turn in time")] * len(searches)
-            return await self._client.query_batch(collection, searches, timeout=left)
 
     def _search(self, query: WeightedQuery, request: RerankRequest) -> Mapping[str, Any]:
         ids = request.read

@@ -79,6 +79,9 @@ class Frequencies:
 _Key = tuple[str, bytes]
 """A collection, and the conditions of the documents that are counted, as JSON."""
 
+_Found = Frequencies | BackendError | None
+"""None: the collection can't count."""
+
 
 @dataclass(slots=True)
 class _Counted:
@@ -97,7 +100,7 @@ class TokenIdf:
         self._client = client
         self._clock = clock
         self._known: BoundedCache[_Key, _Counted] = BoundedCache(NAMESPACES)
-        self._lookups: dict[_Key, asyncio.Task[Frequencies | BackendError | None]] = {}
+        self._lookups: dict[_Key, asyncio.Task[_Found]] = {}
         self._uncounted: BoundedCache[str, bool] = BoundedCache(NAMESPACES, ttl=TIME_TO_LIVE)
         self._warned: set[str] = set()
 
@@ -125,10 +128,8 @@ class TokenIdf:
             raise found
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
-    async def _frequencies(
-        self, key: _Key, watermark: tuple[str, ...] | None, timeout: float
-    ) -> Frequencies | BackendError | None:
-        """The counts of a key; None where its collection can't count, an error where they are not known in time."""
+    async def _frequencies(self, key: _Key, watermark: tuple[str, ...] | None, timeout: float) -> _Found:
+        """The counts of a key, an error where they are not known in time."""
         known = self._known.get(key)
         if known is not None:
             now = self._clock()
@@ -142,14 +143,14 @@ class TokenIdf:
         except TimeoutError:
             return BackendTimeout("late interaction: no frequencies of tokens in time")
 
-    def _look_up(self, key: _Key, watermark: tuple[str, ...] | None) -> asyncio.Task[Frequencies | BackendError | None]:
+    def _look_up(self, key: _Key, watermark: tuple[str, ...] | None) -> asyncio.Task[_Found]:
         """The lookup of a key that is under way, or a new one."""
         if key not in self._lookups:
             self._lookups[key] = lookup = asyncio.create_task(self._refresh(key, watermark))
             lookup.add_done_callback(lambda _: self._lookups.pop(key))
         return self._lookups[key]
 
-    async def _refresh(self, key: _Key, watermark: tuple[str, ...] | None) -> Frequencies | BackendError | None:
+    async def _refresh(self, key: _Key, watermark: tuple[str, ...] | None) -> _Found:
         began = self._clock()
         try:
             found = await self._count(*key, time.monotonic() + _LOOKUP_TIMEOUT)
