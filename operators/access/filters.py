@@ -308,10 +308,8 @@ def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[A
     for place, each in on_fields(wanted, "filters"):
         if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
-            problem = (
-                "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
-                f" type {kinds}; add it to qdrant.indexes"
-            )
+            refused = "the collection's strict mode refuses filters on fields without an index"
+            problem = f"{refused}, and this one has no index of type {kinds}; add it to qdrant.indexes"
             raise invalid(f"{place}.field", problem, each.field)
 
 

@@ -44,9 +44,8 @@ class Scope:
     """All that an answer depends on, except text and vector.
 
     `query` is the JSON of the event's fields that the pages of one query share, `page` that of the others.
-    `recipe_hash` is a hash of what the recipe does, `policy_hash` one of the policy and the firewall; `physical` is the
-    Qdrant collection that is searched, `analyser` names the analyser of the text's terms; `clock` is the bucket of the
-    clock where a signal reads it.
+    `policy_hash` counts the firewall, too; `physical` is the Qdrant collection that is searched, `analyser` names that
+    of the text's terms; `clock` is the bucket of the clock where a signal reads it.
     """
 
     query: str

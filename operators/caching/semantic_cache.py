@@ -110,11 +110,9 @@ class _Bucket:
                 yield entry
 
     def oldest(self) -> _Entry:
-        """The entry that came first."""
         return next(entry for entry in self._entries if entry is not None)
 
     def add(self, key: bytes, row: VectorRow, answer: bytes, expiry: float) -> _Entry:
-        """Add an entry as the newest."""
         if len(self._entries) == len(self._rows):
             self._fit()
         entry = _Entry(key, self, len(self._entries), answer, expiry)
@@ -191,7 +189,6 @@ class SemanticCache:
             self._drop(self._oldest())
 
     def clear(self) -> None:
-        """Remove every answer."""
         self._buckets.clear()
         self._entries.clear()
         self.bytes = 0

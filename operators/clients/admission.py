@@ -36,16 +36,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 OPENS_AFTER: Final = 5
-"""Failures in a row that open a breaker."""
 
 REST: Final = 0.25
-"""Seconds before a backend that failed is called again."""
 
 LONGEST_REST: Final = 60.0
-"""Most seconds that a server's `Retry-After` is obeyed."""
 
 WIDE: Final = 64
-"""Calls from which on a window has no bound."""
 
 # Counted in fifths of a retry, what a first try puts in, so that every sum is exact.
 _RETRY: Final = 5
@@ -155,12 +151,10 @@ class RetryBudget:
     _fifths: int = _RESERVE
 
     def begin(self) -> None:
-        """A request makes its first try."""
         self._active += 1
         self._fifths = min(self._fifths + 1, max(_RESERVE, self._active))
 
     def end(self) -> None:
-        """A request that has begun is over, with any outcome."""
         self._active -= 1
         self._fifths = min(self._fifths, max(_RESERVE, self._active))
 

@@ -29,10 +29,8 @@ MOST_PARTS: Final = 64
 """Most calls in which a refused one is made again, where calls are dear."""
 
 INTERVAL: Final = 60.0
-"""Seconds between two log lines about one kind of failure."""
 
 KINDS: Final = 64
-"""Most kinds of failure that are distinguished."""
 
 _AT_DEADLINE: Final = 0.05
 """Share of its time that a call cancelled for being late may have left: timers don't keep to the instant."""
@@ -187,7 +185,6 @@ class OutageLog:
     _outages: dict[_Kind, _Outage] = field(default_factory=dict)
 
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
-        """A request failed, by the fault of the backend or of the request."""
         scope = None if error.status is None else self._scope(path, reads)
         lasting, now = error.blame is not Blame.REQUEST, self.clock()
         kind = self._distinct(_Kind(scope, error.reason, _NUMBER.sub("0", str(error)), lasting), now)
@@ -203,7 +200,6 @@ class OutageLog:
         log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
 
     def succeeded(self, path: str = "", *, reads: bool = True) -> None:
-        """A request was answered."""
         if not self._outages:
             return
         over = {None, self._scope(path, reads)}

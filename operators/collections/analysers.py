@@ -47,8 +47,7 @@ _TURKISH: Final = frozenset({"turkish", "tr"})
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `analysis` is the version of the analysis. `fields`, the `columns`, are searched, each with its weight. `name`
-    distinguishes the analyser from every other.
+    `fields`, the `columns`, are searched, each with its weight. `name` distinguishes the analyser from every other.
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Bm25:
         return self._weigh(texts, self._language(payload.get(LANG)))
 
     def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
-        """Return the trigrams of the words of a document's searched fields."""
         texts = ((_readable(join_fields(payload, [field])), weight) for field, weight in self.fields.items())
         return trigrams_of_document(list(texts))
 

@@ -3,9 +3,8 @@
 - Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
-- An alias is the collection that it stands for; it may be given to another one at any time. Who misses the collection
-  that it stood for has the aliases read at once. A flow with other settings than that one's stays where it is
-  (`survey`).
+- An alias may be given to another collection at any time. Who misses the one that it stood for has the aliases read at
+  once. A flow with other settings than the new one's stays where it is (`survey`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
@@ -95,7 +94,6 @@ class Catalogue:
         return known
 
     def analyser(self, collection: str) -> Bm25:
-        """The model that makes a collection's terms."""
         return self._models.get(collection, self._others)
 
     async def refresh(self, timeout: float) -> dict[str, BackendError]:

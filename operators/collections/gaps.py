@@ -247,10 +247,8 @@ def _compare_prompts(need: Requirement, noted: object) -> Iterator[Gap]:
     if isinstance(noted, Mapping) and need.wanted is not None and noted != need.wanted:
         one, other = (json.dumps(each) if each else "none" for each in (noted, need.wanted))
         what = f"prompts differ: the index was made with {one}, and the configuration has {other}"
-        cure = (
-            "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
-            " creates: see docs/how-to/reindexing.md."
-        )
+        again = "index all documents again, into a collection that rankstream creates: see docs/how-to/reindexing.md."
+        cure = f"Correct embedder.prompts and the prefixes, or {again}"
         yield Gap(need, Severity.PARTIAL, what, cure, "the vector leg finds less")
 
 

@@ -1,6 +1,6 @@
 """The making of the collections that documents are indexed into, by their requirements."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -128,7 +128,13 @@ async def ensure(
     for each in surveyed:
         if each.error is not None:
             raise each.error
-    problems = [problem for each in surveyed for problem in _problems(each)]
+    problems = []
+    for each in surveyed:
+        for gap in each.gaps:
+            if gap.stops:
+                problems.append(f"Qdrant collection {each.name}: {gap.what}. {gap.cure}")
+            elif gap.kind in VECTORS | INDEXES and not each.foreign:
+                log.warning("collection is not as it should be", collection=each.name, difference=gap.what)
     groups = sorted({generation.group for each in surveyed if (generation := generation_of(each.info)) is not None})
     if writes and len(groups) > 1:
         problems.append(_SEVERAL)
@@ -172,11 +178,3 @@ async def take(
         # Another replica was faster.
         if error.status != _CONFLICT:
             raise
-
-
-def _problems(surveyed: Surveyed) -> Iterator[str]:
-    for gap in surveyed.gaps:
-        if gap.stops:
-            yield f"Qdrant collection {surveyed.name}: {gap.what}. {gap.cure}"
-        elif gap.kind in VECTORS | INDEXES and not surveyed.foreign:
-            log.warning("collection is not as it should be", collection=surveyed.name, difference=gap.what)

@@ -146,9 +146,8 @@ async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> li
     """
     moves = await _find_replaced(qdrant, names, timeout)
     if not moves:
-        raise ConfigError(
-            f"{', '.join(names)}: no alias has a collection that rankstream reindex put in place of another"
-        )
+        missing = "no alias has a collection that rankstream reindex put in place of another"
+        raise ConfigError(f"{', '.join(names)}: {missing}")
     # A collection that has the name itself needs no alias.
     targets = {move.alias: None if move.after == move.name else move.after for move in moves}
     await qdrant.change_aliases(targets, timeout=timeout)

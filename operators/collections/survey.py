@@ -7,8 +7,8 @@ A name has had several generations of its index, one after the other.
 - A collection notes the settings that it was made with. A flow with other settings does not follow an alias to it: it
   stays with the collection that it has used, or, at its start, goes to the nearest earlier one that was made with its
   settings. Where there is none, it takes the collection as it is.
-- Offsets belong to a generation: its indexing flow commits in the consumer group that the collection notes. A running
-  indexing flow never follows an alias to a collection of another group.
+- Offsets belong to a generation: its indexing flow commits in the consumer group that the collection notes, and never
+  follows an alias to a collection of another group while it runs.
 """
 
 import asyncio

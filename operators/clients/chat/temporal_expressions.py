@@ -1,6 +1,7 @@
 """Temporal expressions read by a chat model: the time that a query asks about."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -41,8 +42,7 @@ _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
     """Return the time that `query` speaks of at `now`, in Unix seconds and any language; None if it names none.
 
-    The model is for queries that the rules of `operators.text.times` cannot read. A query decides on its own time
-    alone. Raises BackendError.
+    The model is for queries that the rules of `operators.text.times` cannot read. Raises BackendError.
     """
     today = datetime.fromtimestamp(now, UTC)
     user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
@@ -50,10 +50,9 @@ async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: floa
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
-    """Read the last JSON object in a chat model's answer: before it there may be thoughts.
+    """Read the last JSON object in a chat model's answer, for thoughts may precede it; None if it names no time.
 
-    An object whose `days` and `tolerance` are null is None. Raises BackendBadResponse if there is no object, or if its
-    `days` isn't an integer (2.0 is one) of 0 to 36,500, or its `tolerance` one of 1 to 3,650.
+    Raises BackendBadResponse if there is no object, or its days or tolerance are no integers in range; 2.0 is one.
     """
     found = next(filter(None, map(_parse, reversed(_OBJECT.findall(answer)))), None)
     if found is None:
@@ -65,11 +64,10 @@ def read_temporal_expression(answer: str) -> TemporalExpression | None:
 
 
 def _parse(text: str) -> dict[str, Any] | None:
-    try:
+    with suppress(orjson.JSONDecodeError):
         found: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return found
+        return found
+    return None
 
 
 def _integer(value: object, least: int, most: int) -> int:

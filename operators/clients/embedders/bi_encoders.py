@@ -29,9 +29,8 @@ PREFIX: Final = "prefix"
 class EmbeddingApi:
     """The API of a server: calls are posted to `path`, with the texts in the field `texts`, and `fields`.
 
-    `members` lead to the list of vectors in an answer; none of them: the answer is the list. `indexed`: it is a list of
-    {index, embedding}; otherwise of vectors in the texts' order. `dimensions` names the field of the vectors' length,
-    and `model` that of the model, None where a server has one alone.
+    `members` lead to the list in an answer, of {index, embedding} if it is `indexed`, otherwise of vectors in the
+    texts' order. `dimensions` and `model` name the fields of these; no `model`: the server has one alone.
     """
 
     path: str
@@ -129,8 +128,8 @@ def dense(dimension: int) -> Read[Embedding]:
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
     """Read each row as a vector and bring it to unit length.
 
-    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`.
-    Zeros alone are refused, too: servers answer these for a text that they cannot digest.
+    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`, or
+    for zeros alone: servers answer these for a text that they cannot digest.
     """
     if not rows:
         return []
@@ -161,10 +160,9 @@ _DIGITS: Final = 10
 
 
 def sparse(rows: list[Any], backend: str) -> list[SparseVector]:
-    """Read each row as a sparse vector: a list of {index, value}, or an object of indices and values.
+    """Read each row as a sparse vector, without terms of the value 0: a list of {index, value}, or an object.
 
-    A term of the value 0 is left out, so that an empty vector says nothing of its text. Raises BackendBadResponse for
-    a term that is none or comes twice, and for a value that is no number of 32 bits.
+    Raises BackendBadResponse for a term that is none or comes twice, and for a value that is no number of 32 bits.
     """
     return [_sparse(row, backend) for row in rows]
 
@@ -188,5 +186,4 @@ def _sparse(row: object, backend: str) -> SparseVector:
 
 
 def _term(key: str) -> int | None:
-    """The number that a key of an object stands for."""
     return int(key) if key.isascii() and key.isdecimal() and len(key) <= _DIGITS else None

@@ -55,7 +55,6 @@ from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendU
 Result = TypeVar("Result")
 
 TRIES: Final = 3
-"""Most times that a request is sent."""
 
 LATEST_ANSWERS: Final = 16
 """Latest answers among which the slowest one is looked for."""
@@ -64,10 +63,8 @@ SILENCE: Final = 10.0
 """Multiple of the slowest answer's time: after as long without an answer any time-out is a failure."""
 
 LONGEST_INTERVAL: Final = 5.0
-"""Most seconds between two probes of a backend whose breaker is open."""
 
 FRESH: Final = 0.1
-"""Seconds for which an answered control request speaks for the requests that fail after it."""
 
 _CONTROL_TIMEOUT: Final = 2.0
 
@@ -183,7 +180,6 @@ class Resilient:
 
     @property
     def _slowest(self) -> float:
-        """The seconds of the slowest of the latest answers."""
         return max(self._answered_in, default=0.0)
 
     async def _admit(self, deadline: float) -> Permit | None:

@@ -49,9 +49,8 @@ class CrossEncoder:
 
     A pair longer than the model reads, or than MOST_TOKENS, loses the end of its document; a query keeps at least half
     of that length. `file` names the graph in the directory or its folder onnx; without it one of the `precision` is
-    found, and `int8` made if need be and kept in `cache`. `cores` are those that it uses (all of them by default),
-    `documents` the most that a call carries. Raises ConfigError, which names the file, if the directory isn't such a
-    model with one score a pair.
+    found, and `int8` made if need be and kept in `cache`. A call carries at most `documents`. Raises ConfigError, which
+    names the file, if the directory isn't such a model with one score a pair.
     """
 
     reads: Final = "text"
@@ -218,18 +217,13 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     if isinstance(limit, int) and 0 < limit < 10**9:
         allowed.append(limit)
     if not allowed:
-        raise ConfigError(
-            f"reranker: neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
-            " says how many tokens the model reads"
-        )
+        neither = f"neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
+        raise ConfigError(f"reranker: {neither} says how many tokens the model reads")
     return min(*allowed, MOST_TOKENS)
 
 
 def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> tuple[Path, Any, bool]:
-    """The graph that is named, or one of this precision, which is made if need be: its file, and the session of it.
-
-    True if its products are of integers.
-    """
+    """The file and session of the graph, which is made if need be, and whether its products are of integers."""
     source = quantisation.inspect_graph(_find(directory, file, precision))
     if precision == "int8" and cache is not None and not source.integers:
         return source.path, quantisation.open_quantised(source, cache, directory.resolve().name), True

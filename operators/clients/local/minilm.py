@@ -2,9 +2,8 @@
 
 The published weights come from a Python package. They become an ONNX graph, written by hand, so that running it needs
 no PyTorch: BERT with 6 layers, 12 heads, 384 dimensions. Attention and the biased GELU are onnxruntime's fused
-operators: its optimiser finds only some of them in the corresponding standard operators, and takes 1.7 times as long
-for a query and four times as long to load. The residual sum and its layer norm are operators of their own: fused, they
-take four times as long.
+operators: its optimiser finds only some of them in standard operators, and takes 1.7 times as long for a query and four
+times as long to load. The residual sum and its layer norm are not: fused, they take four times as long.
 
 With 8 bits a text goes alone: its vector depends on nothing but the text.
 """
@@ -76,8 +75,8 @@ Tensors = Mapping[str, NDArray[np.float32]]
 class MiniLM:
     """An embedder that gives a vector and token vectors of 384 dimensions from the first 256 tokens of a text.
 
-    `cache` is the directory that keeps the graph built from the weights, `cores` those that it uses (all of them by
-    default). Raises ConfigError if the published model isn't installed or `cache` can't be written.
+    `cache` is the directory of the graph that is built from the weights. Raises ConfigError if the published model
+    isn't installed or `cache` can't be written.
     """
 
     def __init__(self, cache: Path, *, precision: Precision = "float32", cores: inference.Cores | None = None) -> None:

@@ -25,7 +25,9 @@ from schemas.errors import BackendError
 _FACETS: Final = 16
 """Counts of words under way at once."""
 
-Step = Request | Found | BackendError
+Answer = Hits | BackendError
+Outcome = Found | BackendError
+Step = Request | Outcome
 """A program's next request, or its outcome."""
 
 Filter = Mapping[str, Any]
@@ -49,8 +51,8 @@ class QdrantClient(ABC):
 
     `limits` are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to
     those in collections of other tools, for everything that is read; `maps` has what is known of the indexes of each.
-    `successor` finds the collection to ask in place of one that isn't there, within so many seconds; for clients that
-    only read. `facets`: counts of words take turns by namespace, so that those of one take nothing from the others.
+    `successor` finds the collection to ask in place of one that isn't there, for clients that only read. `facets`:
+    counts of words take turns by namespace.
     """
 
     limits: dict[str, Limits] = field(default_factory=dict)
@@ -59,9 +61,7 @@ class QdrantClient(ABC):
     successor: Callable[[str, float], Awaitable[str | None]] | None = None
     facets: Turns = field(default_factory=lambda: Turns(_FACETS))
 
-    async def query_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[Hits | BackendError]:
+    async def query_batch(self, collection: str, searches: Sequence[Body], *, timeout: float) -> list[Answer]:
         """Answer every search with its hits, best first, or with the error that it met; raises nothing.
 
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
@@ -174,7 +174,7 @@ class QdrantClient(ABC):
             self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
-    async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Found | BackendError]:
+    async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Outcome]:
         """Run many searches' programs: the outcome of each, within `timeout` seconds; raises nothing.
 
         Their first searches go in one request; each goes on by itself after that. One whose request fails, or which
@@ -189,7 +189,7 @@ class QdrantClient(ABC):
             _advance(program, _take(hits, step)) if isinstance(step, QueryBatch) else step
             for program, step in zip(programs, first, strict=True)
         ]
-        outcomes = [step for step in steps if isinstance(step, Found | BackendError)]
+        outcomes = [step for step in steps if isinstance(step, Outcome)]
         if len(outcomes) == len(steps):
             # Nearly always so: no tasks for it.
             return outcomes
@@ -198,12 +198,12 @@ class QdrantClient(ABC):
             *(self._finish(collection, search.alone, program, step, deadline) for search, program, step in run),
             return_exceptions=True,
         )
-        return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in ended]
+        return [each if isinstance(each, Outcome) else defect_of_call(each) for each in ended]
 
     async def _finish(
         self, collection: str, tenant: Hashable, program: Program, step: Step, deadline: float
-    ) -> Found | BackendError:
-        while not isinstance(step, Found | BackendError):
+    ) -> Outcome:
+        while not isinstance(step, Outcome):
             step = _advance(program, await attempt(self._request(collection, tenant, step, deadline)))
         return step
 
@@ -308,11 +308,9 @@ class QdrantClient(ABC):
         return self.limits_of(collection)
 
     def limits_of(self, collection: str) -> Limits:
-        """The limits of one request to a collection, as far as they are known."""
         return self.limits.get(collection, UNLIMITED)
 
     def map_of(self, collection: str) -> FieldMap:
-        """The map of a collection's fields, with its indexes as far as they are known."""
         return self.maps.get(collection, self.fields)
 
     def take_over(self, collection: str, alias: str) -> None:
@@ -335,7 +333,7 @@ class QdrantClient(ABC):
         return selected
 
 
-def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> Sequence[Hits | BackendError] | BackendError:
+def _take(hits: Iterator[Answer], request: QueryBatch) -> Sequence[Answer] | BackendError:
     """The answers to a request, or the first error among them."""
     taken = [next(hits) for _ in request.bodies]
     errors = [each for each in taken if isinstance(each, BackendError)]

@@ -105,7 +105,6 @@ class Collection:
                 raise
 
     def describe(self) -> CollectionInfo:
-        """The collection as a server describes it."""
         info = self.run(lambda shard: shard.info())
         return CollectionInfo(
             points=info.points_count,
@@ -139,7 +138,6 @@ class Collection:
             self.flush()
 
     def flush(self) -> None:
-        """Write the log to the shard's files."""
         self._unflushed = 0
         self.run(lambda shard: shard.flush())
 
@@ -243,10 +241,9 @@ def _lock_directory(path: Path) -> int:
         fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(locked)
-        raise ConfigError(
-            f"the embedded Qdrant at {path} is open in another process, and only one can have it: end that one, or run"
-            " both flows in one, `rankstream run --with-indexing`"
-        ) from error
+        cure = "end that one, or run both flows in one, `rankstream run --with-indexing`"
+        message = f"the embedded Qdrant at {path} is open in another process, and only one can have it: {cure}"
+        raise ConfigError(message) from error
     return locked
 
 

@@ -23,12 +23,10 @@ LEAST: Final = 2
 class Candidates:
     """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
-    What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
-    query's and the frame's; else these two count once. The first document goes in at any cost: the stage
-    has truncated documents to `room`.
-
-    Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
-    the policy does not shorten.
+    A document costs its own length of `Capacity.chars` and, where a call carries pairs of many queries, its query's and
+    the frame's; else these two count once. The first document goes in at any cost: the stage has truncated it to
+    `room`. Where time is short, the first candidates of a query are reranked without the others, unless they are
+    compared, or the policy does not shorten.
     """
 
     capacity: Capacity

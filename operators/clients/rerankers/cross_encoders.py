@@ -34,9 +34,8 @@ Body = Callable[[str, list[str], list[str]], dict[str, Any]]
 class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
-    An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
-    call may carry several queries. `labels`: an entry is a list of one label in place of an index, in the order of the
-    texts. `instruction` leads to the member of a call that holds an instruction.
+    `members` lead to the list of {index, `key`} in an answer; `labels`: of lists of one label, in the texts' order.
+    `pairs`: a call may carry several queries. `instruction` leads to the member of a call that holds an instruction.
     """
 
     path: str
@@ -49,17 +48,12 @@ class RerankApi:
 
 
 def _list_all(documents: str, most: str, **more: Any) -> Body:
-    """The call that has the texts and their number under these names, and other members.
+    """The call that asks for all texts under these names, so that an omission in the answer is the model's decision."""
 
-    A request for all of the texts makes each omission in the answer the model's decision.
-    """
-    return lambda model, queries, texts: {
-        "model": model,
-        "query": queries[0],
-        documents: texts,
-        most: len(texts),
-        **more,
-    }
+    def body(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
+        return {"model": model, "query": queries[0], documents: texts, most: len(texts), **more}
+
+    return body
 
 
 COHERE: Final = RerankApi("/rerank", _list_all("documents", "top_n"), ("results",), "relevance_score")
@@ -126,8 +120,7 @@ APIS: Final[Mapping[str, RerankApi]] = {
 class Templates:
     """The texts that a model is given: `query` with the query for {query}, `document` with a document for {document}.
 
-    No text can end the template that it stands in: the mark with which the special tokens of chat models begin is
-    parted.
+    No text can end its template: the mark with which the special tokens of chat models begin is parted.
     """
 
     query: str = "{query}"
@@ -150,8 +143,7 @@ class HttpReranker:
 
     A call has at most `documents` texts and `chars` code points; 0 `chars` is no bound. One of pairs never mixes two
     namespaces' documents unless the backend is `trusted`. If a call is refused, say for a pair longer than the model's
-    context, its documents are asked apart; one that is refused alone has no score. An `instruction` is a field of each
-    call, where the API has one for it.
+    context, its documents are asked apart; one that is refused alone has no score.
     """
 
     backend: Backend
@@ -269,10 +261,7 @@ def _relevance(score: object, *, backend: str) -> float:
 
 
 def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | BackendError:
-    """The scores of a query's documents, each asked apart; those that failed have none.
-
-    Without any score it is the error of one that was not refused, if there is one.
-    """
+    """The scores of a query's documents that were asked apart; without any, an error that is no refusal."""
     errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
     scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
     failed = next((error for error in errors.values() if error.blame is not Blame.REQUEST), None)

@@ -1,10 +1,9 @@
 """Late interaction: query and candidate compared token by token, with the embedder's own token vectors.
 
 The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
-candidates alone; where the collection forbids that, they are fetched and compared here. Of documents that the index
-keeps none of they are computed on the fly, if that is configured. Every way gives the same score within rounding, so
-that the scores of one answer may come by several. Of documents that the query may not see, neighbours or candidates
-that were hidden meanwhile, no vector is compared.
+candidates alone; where the collection forbids that, they are fetched and compared here. Those that the index lacks are
+computed on the fly, if that is configured. Every way gives the same score within rounding, so that the scores of one
+answer may come by several. No vector is compared of documents that the query may not see, such as neighbours.
 
 MaxSim is one formula for all documents: the sum over the query's tokens of weight * best dot product with a token of
 the document, divided by the sum of the weights. Both sides are rounded as Qdrant rounds them.
@@ -201,9 +200,8 @@ class LateInteraction:
         if self._on_the_fly is None:
             if await asyncio.to_thread(lambda: any(map(self._has_token, others.values()))):
                 # Leaving them out would judge them irrelevant, and they were not read.
-                raise NoTokenVectors(
-                    f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
-                )
+                share = f"{len(others)} of {len(request.documents)}"
+                raise NoTokenVectors(f"late interaction: {share} documents have no token vectors")
             return SomeScores(_with_context(request, scores), frozenset(others))
         vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         empty = frozenset(id_ for id_, text in others.items() if not len(vectors[text]))

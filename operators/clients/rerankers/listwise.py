@@ -5,9 +5,9 @@ nothing of them ever stands outside quotes: no closing quote, line separator, ta
 never reach the model, and of its answer only numbers of the list are read. So a text can bring in no id that wasn't in
 the list, none twice, and nothing at all of another query's, its status or its filters.
 
-The limit of that: a model that obeys an instruction between quotes can still be made to answer about its own list with
-another order, fewer documents, an empty list, which is an answer like any other and drops all of that query's
-documents, or an unreadable text, which leaves the query unranked.
+The limit of that: a model that obeys an instruction between quotes can still answer about its own list with another
+order, fewer documents, or none, which drops all of that query's documents, or an unreadable text, which leaves the
+query unranked.
 """
 
 import re

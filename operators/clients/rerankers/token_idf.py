@@ -1,13 +1,13 @@
 """The weights of a query's tokens: the rarer a token is in the documents of the query's namespace, the more.
 
-Every document's payload has the vocabulary ids of its tokens; Qdrant counts them, and the counts are cached. Promises:
+Every document's payload has the vocabulary ids of its tokens; Qdrant counts them, and the counts are cached.
 - A query's weights tell of no other namespace's documents, and of none that the firewall hides from it.
 - A collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 - Counts are refreshed when the namespace's watermark has moved, after a rest of several times the last lookup's
   duration, and once in a time to live; by one lookup at a time, which goes on when nobody waits for it.
 - No query waits where counts are known: the old ones serve until the new ones are there.
-- Where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
-  would make scores differ from replica to replica.
+- Where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: with other
+  weights, replicas would score differently.
 """
 
 import asyncio
@@ -114,11 +114,7 @@ class TokenIdf:
         watermark: tuple[str, ...] | None = None,
         timeout: float,
     ) -> Weights:
-        """A positive weight for each token, known within `timeout` seconds; raises BackendError.
-
-        `access` says which of the namespace's documents are counted, None is all. `watermark` is the namespace's, None
-        if it isn't known.
-        """
+        """A positive weight for each token, by the documents that `access` permits, within `timeout` seconds."""
         found = None
         if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
