@@ -121,7 +121,6 @@ def _labels(value: object) -> frozenset[str]:
 
 
 Payload = Mapping[str, Any]
-"""The payload fields of a record that the access filter reads."""
 
 _namespace_of: Final = itemgetter(NAMESPACE)
 

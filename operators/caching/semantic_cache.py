@@ -37,7 +37,6 @@ _ROUNDING: Final = 5e-7
 """A cosine may lack so much of the threshold: both rows are off by 2**-24 of each number."""
 
 FINGERPRINT: Final = 16
-"""Bytes of a fingerprint."""
 
 
 def scope_size(length: int) -> int:

@@ -70,7 +70,7 @@ class Bm25:
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
         # Queries share most of their words.
-        self._known = lru_cache(_KEPT)(self._make_terms)
+        self.terms_of = lru_cache(_KEPT)(self._make_terms)
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
@@ -163,11 +163,8 @@ class Bm25:
         """Return a query's terms with their weights, or None if it has none."""
         return query_vector(self.words(text))
 
-    def terms_of(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
+    def _make_terms(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
         """The terms of one word or form, in each language; of a stop word if `stop_words` count."""
-        return self._known(word, stop_words)
-
-    def _make_terms(self, word: str, stop_words: bool) -> Sequence[int]:
         if self.analysis == PLAIN:
             return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting

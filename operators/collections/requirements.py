@@ -36,7 +36,6 @@ MADE: Final = VECTORS | INDEXES | {"prompts", "terms", "contexts"}
 """Kinds in which a collection is not as it would be made today."""
 
 CORRECT: Final = "Correct qdrant.dimension or qdrant.vectors, or name another collection."
-"""The cure of a vector that differs."""
 
 STOPPED: Final = "rankstream index does not start"
 

@@ -27,7 +27,6 @@ Structured = Literal["none", "json_schema", "tool"]
 """The way in which a model is asked for structured output."""
 
 Fields = Mapping[str, Any]
-"""Fields of a request's body."""
 
 _TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 

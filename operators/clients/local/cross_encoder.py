@@ -224,10 +224,11 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
 
 def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> tuple[Path, Any, bool]:
     """The file and session of the graph, which is made if need be, and whether its products are of integers."""
-    source = quantisation.inspect_graph(_find(directory, file, precision))
-    if precision == "int8" and cache is not None and not source.integers:
-        return source.path, quantisation.open_quantised(source, cache, directory.resolve().name), True
-    return source.path, quantisation.open_graph(source.path), source.integers
+    path = _find(directory, file, precision)
+    files, integers = quantisation.inspect_graph(path)
+    if precision == "int8" and cache is not None and not integers:
+        return path, quantisation.open_quantised(files, cache, directory.resolve().name), True
+    return path, quantisation.open_graph(path), integers
 
 
 def _find(directory: Path, file: str | None, precision: Wanted) -> Path:

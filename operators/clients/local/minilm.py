@@ -44,7 +44,6 @@ BUILT_SHA256: Final[Mapping[Bits, str]] = {
 """Of the graph's bytes, by the bits of a weight: change it with the version."""
 
 NAMES: Final[Mapping[Precision, str]] = {"float32": "all-MiniLM-L6-v2", "int8": "all-MiniLM-L6-v2:int8"}
-"""The model's name by its precision."""
 
 OUTLIERS: Final[Mapping[str, Mapping[int, float]]] = {
     **{f"encoder.layer.{layer}.middle": {99: 4, 223: 2, 127: 2} for layer in range(5)},

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -111,16 +111,8 @@ def _flags(cpuinfo: Path) -> set[str]:
         return set()
 
 
-class GraphFile(NamedTuple):
-    """A graph as its maker wrote it; `files` hold it and its weights, `integers`: its products are of integers."""
-
-    path: Path
-    files: Sequence[Path]
-    integers: bool
-
-
-def inspect_graph(path: Path) -> GraphFile:
-    """Look at the graph in the file `path`. Raises ConfigError if it can't be read, or is none."""
+def inspect_graph(path: Path) -> tuple[Sequence[Path], bool]:
+    """The files of the graph `path`, and true if its products are of integers. Raises ConfigError."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -135,11 +127,8 @@ def inspect_graph(path: Path) -> GraphFile:
     tensors = [*model.graph.initializer, *(tensor for each in attributes for tensor in (each.t, *each.g.initializer))]
     # Large models have their weights in files of their own next to the graph.
     others = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    return GraphFile(
-        path,
-        [path, *(path.parent / name for name in sorted(others))],
-        any(node.op_type in _INTEGER_PRODUCTS or node.op_type.startswith(_QUANTISED_PREFIX) for node in nodes),
-    )
+    integers = any(each.op_type in _INTEGER_PRODUCTS or each.op_type.startswith(_QUANTISED_PREFIX) for each in nodes)
+    return [path, *(path.parent / name for name in sorted(others))], integers
 
 
 def open_graph(path: Path) -> "onnxruntime.InferenceSession":
@@ -150,21 +139,21 @@ def open_graph(path: Path) -> "onnxruntime.InferenceSession":
         raise ConfigError(f"reranker: {path} is no ONNX model that can be run: {error}") from error
 
 
-def open_quantised(source: GraphFile, cache: Path, name: str) -> "onnxruntime.InferenceSession":
+def open_quantised(files: Sequence[Path], cache: Path, name: str) -> "onnxruntime.InferenceSession":
     """Load the graph of the model `name` with 8 bits, which is made unless a file in `cache` has it and can be run.
 
     Raises ConfigError.
     """
     bits = bits_of("int8")
-    made = cache / f"{name}-{_hash_files(source.files)[:16]}-{VERSION}-{bits}.onnx"
+    path, made = files[0], cache / f"{name}-{_hash_files(files)[:16]}-{VERSION}-{bits}.onnx"
     # A file that was cut is made again.
     with suppress(Exception):
         return inference.session(made, optimise=True)
-    write_whole(made, lambda scratch: _convert(source.path, scratch, bits))
+    write_whole(made, lambda scratch: _convert(path, scratch, bits))
     try:
         return inference.session(made, optimise=True)
     except Exception as error:
-        raise ConfigError(f"reranker: {source.path} can't be run with 8 bits: {error}") from error
+        raise ConfigError(f"reranker: {path} can't be run with 8 bits: {error}") from error
 
 
 def _hash_files(paths: Iterable[Path]) -> str:
@@ -200,7 +189,8 @@ def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
         raise
     except Exception as error:
         raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
-    if not inspect_graph(made).integers:
+    _, integers = inspect_graph(made)
+    if not integers:
         raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
     return made.read_bytes()
 

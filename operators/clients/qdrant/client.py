@@ -7,7 +7,7 @@ among the answers of the others. All else raises BackendError when it fails. Fil
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -38,11 +38,9 @@ Fields = bool | list[str] | Mapping[str, list[str]]
 """The selected fields of a payload, in Qdrant's form."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllBut:
+def all_but(fields: Iterable[str]) -> Fields:
     """All fields of a payload except these."""
-
-    fields: Sequence[str]
+    return {"exclude": list(fields)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +83,9 @@ class QdrantClient(ABC):
         ]
 
     async def retrieve(
-        self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
+        self, collection: str, ids: Sequence[str], fields: Sequence[str] | Fields, *, timeout: float
     ) -> dict[str, Payload]:
-        """The payloads of the points that exist, by id: named `fields`, all (True), all but some, or none (False)."""
+        """The payloads of the points that exist, by id: these fields, all (True) or `all_but` some, or none (False)."""
         found = await self._points(collection, ids, self._fields(fields), None, now() + timeout)
         return self._rename(found.payloads)
 
@@ -263,8 +261,7 @@ class QdrantClient(ABC):
         """Give each alias to its collection, or take it away (None), all in one step."""
 
     @abstractmethod
-    async def drop_collection(self, collection: str, *, timeout: float) -> None:
-        """Delete a collection with its documents."""
+    async def drop_collection(self, collection: str, *, timeout: float) -> None: ...
 
     @abstractmethod
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
@@ -326,10 +323,8 @@ class QdrantClient(ABC):
         rename = self.fields.payload
         return payloads if self.fields.same else {id_: rename(id_, each) for id_, each in payloads.items()}
 
-    def _fields(self, fields: Sequence[str] | AllBut | bool) -> Fields:
-        if isinstance(fields, AllBut):
-            return {"exclude": list(fields.fields)}
-        selected: Fields = self.fields.fields(fields if isinstance(fields, bool) else list(fields))
+    def _fields(self, fields: Sequence[str] | Fields) -> Fields:
+        selected: Fields = self.fields.fields(fields if isinstance(fields, bool | Mapping) else list(fields))
         return selected
 
 

@@ -74,16 +74,14 @@ class Reranker(Protocol):
     """The interface of a reranker for the rerank stage."""
 
     @property
-    def reads(self) -> Reads:
-        """The inputs that it needs."""
+    def reads(self) -> Reads: ...
 
     @property
     def model(self) -> str:
         """The model's name, as provenance reports it."""
 
     @property
-    def capacity(self) -> Capacity:
-        """The bounds of one call."""
+    def capacity(self) -> Capacity: ...
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         """Score each request's documents in one call within `timeout` seconds, one outcome a request, in their order.
@@ -91,5 +89,4 @@ class Reranker(Protocol):
         `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
 
-    async def aclose(self) -> None:
-        """Release connections."""
+    async def aclose(self) -> None: ...

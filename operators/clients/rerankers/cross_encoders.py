@@ -116,25 +116,9 @@ APIS: Final[Mapping[str, RerankApi]] = {
 """By `rerank.kind`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Templates:
-    """The texts that a model is given: `query` with the query for {query}, `document` with a document for {document}.
-
-    No text can end its template: the mark with which the special tokens of chat models begin is parted.
-    """
-
-    query: str = "{query}"
-    document: str = "{document}"
-
-    def of_query(self, text: str) -> str:
-        return self.query.replace("{query}", _part(text))
-
-    def of_document(self, text: str) -> str:
-        return self.document.replace("{document}", _part(text))
-
-
-def _part(text: str) -> str:
-    return text.replace("<|", "< |")
+def _fill(template: str, name: str, text: str) -> str:
+    """The template with the text at a name. No text can end it: the mark of chat models' special tokens is parted."""
+    return template.replace(name, text.replace("<|", "< |"))
 
 
 @dataclass(frozen=True)
@@ -143,7 +127,8 @@ class HttpReranker:
 
     A call has at most `documents` texts and `chars` code points; 0 `chars` is no bound. One of pairs never mixes two
     namespaces' documents unless the backend is `trusted`. If a call is refused, say for a pair longer than the model's
-    context, its documents are asked apart; one that is refused alone has no score.
+    context, its documents are asked apart; one that is refused alone has no score. `templates` surround the queries,
+    in place of {query}, and the documents, in place of {document}.
     """
 
     backend: Backend
@@ -152,7 +137,7 @@ class HttpReranker:
     documents: int = 1000
     chars: int = 0
     trusted: bool = False
-    templates: Templates | None = None
+    templates: tuple[str, str] | None = None
     instruction: str | None = None
     _chance: Chance = field(default_factory=Chance, init=False)
 
@@ -205,8 +190,9 @@ class HttpReranker:
         queries = [request.query for request in requests for _ in request.documents]
         texts = [text for request in requests for text in request.documents.values()]
         if self.templates is not None:
-            queries = list(map(self.templates.of_query, queries))
-            texts = list(map(self.templates.of_document, texts))
+            of_query, of_document = self.templates
+            queries = [_fill(of_query, "{query}", text) for text in queries]
+            texts = [_fill(of_document, "{document}", text) for text in texts]
         body = self.api.body(self.model, queries, texts)
         if self.instruction is not None and self.api.instruction:
             *members, last = self.api.instruction

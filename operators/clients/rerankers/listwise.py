@@ -21,7 +21,6 @@ from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse
 
 MAX_DOCUMENT: Final = 300
-"""Code points of a document that the model reads."""
 
 CAPACITY: Final = Capacity(queries=1, documents=200, whole=True, compared=True)
 """Of one prompt: one query, whose documents are judged by comparing them."""
