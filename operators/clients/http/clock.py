@@ -47,7 +47,7 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
     dated = _Dated(transport)
     endpoint = Endpoint(name, url, dated)
     try:
-        await endpoint.fetch("GET", "", timeout=timeout)
+        await endpoint.call("GET", "", timeout=timeout)
     except BackendError:
         if not dated.answered:
             raise

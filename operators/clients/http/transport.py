@@ -195,7 +195,7 @@ class Endpoint:
 
     async def call(self, method: str, path: str, body: Any = None, *, timeout: float, repeatable: bool = False) -> Any:
         """Send `body` as JSON and return the parsed answer, all within `timeout` seconds. Raises BackendError."""
-        content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
+        content = await self._fetch(self._request(method, path, body), timeout, repeatable)
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -207,11 +207,7 @@ class Endpoint:
             raise self.dialect.error(self.name, status, self._mask(content))
         raise BackendBadResponse(f"{self.name}: the body is not JSON: {symptom}")
 
-    async def fetch(
-        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
-    ) -> bytes:
-        """Like `call`, for answers that aren't JSON: the body's bytes."""
-        request = self._request(method, path, body)
+    async def _fetch(self, request: httpx.Request, timeout: float, repeatable: bool) -> bytes:
         until = time.monotonic() + timeout
         try:
             async with asyncio.timeout(timeout):
