@@ -9,15 +9,7 @@ from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.notes import collection_metadata, generation_of
-from operators.collections.requirements import (
-    INDEXES,
-    VECTORS,
-    Requirement,
-    Surveyed,
-    format_schema,
-    index_needs,
-    vectors,
-)
+from operators.collections.requirements import STORED, Requirement, Surveyed, format_schema, index_needs, vectors
 from operators.collections.survey import ANY, Choice, survey
 from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
@@ -133,7 +125,7 @@ async def ensure(
         for gap in each.gaps:
             if gap.stops:
                 problems.append(f"Qdrant collection {each.name}: {gap.what}. {gap.cure}")
-            elif gap.kind in VECTORS | INDEXES and not each.foreign:
+            elif gap.kind in STORED and not each.foreign:
                 log.warning("collection is not as it should be", collection=each.name, difference=gap.what)
     groups = sorted({generation.group for each in surveyed if (generation := generation_of(each.info)) is not None})
     if writes and len(groups) > 1:

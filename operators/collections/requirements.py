@@ -32,7 +32,8 @@ INDEXES: Final = frozenset({"index", "configured index"})
 SEARCHED: Final = VECTORS | {"presence", "alias", "prompts", "terms", "contexts"}
 """Kinds by which searches find less or otherwise than configured."""
 
-MADE: Final = VECTORS | INDEXES | {"prompts", "terms", "contexts"}
+STORED: Final = VECTORS | INDEXES
+MADE: Final = STORED | {"prompts", "terms", "contexts"}
 """Kinds in which a collection is not as it would be made today."""
 
 CORRECT: Final = "Correct qdrant.dimension or qdrant.vectors, or name another collection."
@@ -50,8 +51,7 @@ _TYPES: Final[Mapping[str, Schema]] = {
 # cost many times the graph. A field needs no links if few points have a value, or few searches by vector filter by it.
 _UNLINKED: Final[Schema] = {"enable_hnsw": False}
 _INTEGER: Final[Schema] = {**_TYPES["integer"], **_UNLINKED}
-_PREFIXED: Final = _TYPES["keyword"]
-_UNLINKED_PREFIXED: Final[Schema] = {**_PREFIXED, **_UNLINKED}
+_UNLINKED_PREFIXED: Final[Schema] = {**_TYPES["keyword"], **_UNLINKED}
 _KEYWORD: Final[Schema] = {"type": "keyword"}
 _TENANT: Final[Schema] = {"type": "keyword", "is_tenant": True}
 _LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False, **_UNLINKED}
@@ -173,7 +173,7 @@ def indexes(columns: Iterable[str] = keys.COLUMNS) -> dict[str, Schema]:
         keys.TOKEN_IDS: _LOOKUP,
         **dict.fromkeys(keys.TIMES, _TYPES["datetime"]),
         # Queries may filter by how a value begins.
-        **dict.fromkeys(sorted(keys.INDEXED - {"id", keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
+        **dict.fromkeys(sorted(keys.INDEXED - {"id", keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _TYPES["keyword"]),
         **dict.fromkeys(["id", keys.WHOLE_TITLE, *map(keys.words_key, columns)], _UNLINKED_PREFIXED),
         **{keys.text_key(column): _TEXT for column in columns},
     }

@@ -33,10 +33,15 @@ _TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of an answer: a JSON object of `schema`. The system text asks for it, too: not every server can."""
+    """The form of an answer: a JSON object of these properties. The system text asks for it, too."""
 
     name: str
-    schema: Mapping[str, Any]
+    properties: Mapping[str, Any]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        required = list(self.properties)
+        return {"type": "object", "properties": self.properties, "required": required, "additionalProperties": False}
 
 
 def quote(text: str) -> str:

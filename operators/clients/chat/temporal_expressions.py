@@ -26,15 +26,7 @@ Answer {{"days": null, "tolerance": null}} if the query names no time, or only a
 
 _NULLABLE: Final = {"type": ["integer", "null"]}
 
-FORM: Final = Form(
-    "temporal_expression",
-    {
-        "type": "object",
-        "properties": {"days": _NULLABLE, "tolerance": _NULLABLE},
-        "required": ["days", "tolerance"],
-        "additionalProperties": False,
-    },
-)
+FORM: Final = Form("temporal_expression", {"days": _NULLABLE, "tolerance": _NULLABLE})
 
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 

@@ -229,14 +229,12 @@ class Resilient:
             value = call.read(answer)
         except BackendTimeout as error:
             self._metrics.failed(error.reason)
-            if self._fail_late(permit, timeout):
-                self._log.failed(error, call.path, reads=call.repeatable)
+            self._report_late(permit, error, call, timeout)
             raise
         except asyncio.CancelledError:
             # Before the deadline it says nothing: others of its query failed, or the process ends.
-            if at_deadline(self._clock() - started, timeout) and self._fail_late(permit, timeout):
-                late = BackendTimeout(f"{self.name}: no answer in time")
-                self._log.failed(late, call.path, reads=call.repeatable)
+            if at_deadline(self._clock() - started, timeout):
+                self._report_late(permit, BackendTimeout(f"{self.name}: no answer in time"), call, timeout)
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
@@ -331,15 +329,13 @@ class Resilient:
             finally:
                 self._end(permit)
 
-    def _fail_late(self, permit: Permit, given: float) -> bool:
-        """Report a time-out to the breaker, if it is the backend's fault; return True if it is."""
-        now = self._clock()
-        slowest = self._slowest
-        at_fault = given >= slowest or now - self._answered_at > SILENCE * slowest
-        if at_fault:
+    def _report_late(self, permit: Permit, error: BackendTimeout, call: Call[Any], given: float) -> None:
+        """Report a time-out, if it is the backend's fault."""
+        now, slowest = self._clock(), self._slowest
+        if given >= slowest or now - self._answered_at > SILENCE * slowest:
             self._breaker.fail(permit, now)
             self._probe()
-        return at_fault
+            self._log.failed(error, call.path, reads=call.repeatable)
 
     def _pause(self, failure: BackendUnavailable, failures: int, deadline: float) -> float | None:
         """The seconds to wait before the next try; None if there is to be none."""

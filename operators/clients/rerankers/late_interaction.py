@@ -190,9 +190,8 @@ class LateInteraction:
             raise query
         if isinstance(found, BackendError):
             raise found
-        scores: dict[str, float] = {}
-        if found is not None:
-            scores = {id_: score / query.total for id_, score in zip(found.ids, found.scores, strict=True)}
+        hits = zip(found.ids, found.scores, strict=True) if found is not None else ()
+        scores = {id_: score / query.total for id_, score in hits}
         others = {id_: text for id_, text in request.documents.items() if id_ not in scores}
         if not others:
             return _with_context(request, scores)
