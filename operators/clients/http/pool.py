@@ -102,7 +102,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 except BaseException:
                     self._vacate()
                     raise
-            if not self._evict():
+            # An idle connection to another server makes room.
+            if (others := next(filter(None, self._idle.values()), None)) is not None:
+                self._discard(others.pop(0))
+            else:
                 await self._waiting.wait()
         raise httpx.ConnectError("the transport is closed")
 
@@ -136,14 +139,6 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 self._sweep = asyncio.get_running_loop().call_later(self._keep_alive, self._close_idle)
         else:
             self._vacate()
-
-    def _evict(self) -> bool:
-        """Close an idle connection to another server, if there is one."""
-        for idle in self._idle.values():
-            if idle:
-                self._discard(idle.pop(0))
-                return True
-        return False
 
     def _discard(self, connection: Connection) -> None:
         connection.abort()

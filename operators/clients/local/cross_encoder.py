@@ -111,7 +111,10 @@ class _Exported:
 
     def __init__(self, directory: Path, path: Path, session: Any) -> None:
         config = _parse(directory / "config.json")
-        _check_labels(config, directory / "config.json")
+        named = config.get("id2label")
+        labels = len(named) if isinstance(named, dict) else config.get("num_labels", 1)
+        if labels != 1:
+            raise ConfigError(f"reranker: {directory / 'config.json'} tells of {labels} labels; a reranker has one")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
         self._tokenizer, self._longest = _tokenizer(directory, config, self._padding)
@@ -121,8 +124,9 @@ class _Exported:
         # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
         self._framer.enable_truncation(self._longest, strategy="longest_first")
         self._session = session
-        # A few long pairs would hold hundreds of MB for good.
-        self._options = inference.returning_memory()
+        # onnxruntime keeps none of a pass's memory: a few long pairs would hold hundreds of MB for good.
+        self._options = inference.runtime().RunOptions()
+        self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         self._inputs = _inputs(session, path)
         self._output = _output(session, path)
         # A first pass shows what the files don't say.
@@ -179,13 +183,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"reranker: {path} can't be read: {error.strerror}") from error
-
-
-def _check_labels(config: dict[str, Any], path: Path) -> None:
-    named = config.get("id2label")
-    count = len(named) if isinstance(named, dict) else config.get("num_labels", 1)
-    if count != 1:
-        raise ConfigError(f"reranker: {path} tells of {count} labels; a reranker has one")
 
 
 def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[Tokenizer, int]:

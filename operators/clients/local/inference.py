@@ -108,13 +108,6 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
     return onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=disabled)
 
 
-def returning_memory() -> "onnxruntime.RunOptions":
-    """Options of a pass after which onnxruntime keeps none of the memory that the pass has taken."""
-    options = runtime().RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-    return options
-
-
 def runtime() -> Any:
     """The package onnxruntime, loaded when it is needed."""
     # onnxruntime reports to its makers unless it is told not to before it is loaded.

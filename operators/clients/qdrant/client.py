@@ -167,9 +167,8 @@ class QdrantClient(ABC):
         """The description of a collection, whose limits later requests fit; an error of status 404: there is none."""
         info = await self._describe(collection, now() + timeout)
         self.limits[collection] = Limits.of(info.strict)
-        if not self.fields.same:
-            kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
-            self.maps[collection] = replace(self.fields, kinds=kinds)
+        kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
+        self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
     async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Outcome]:

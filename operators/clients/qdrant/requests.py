@@ -63,7 +63,7 @@ class Limits:
                 return {"should": [{**condition, "match": {"any": part}} for part in _divide(values, most)]}
             case {"nested": {"key": key, "filter": inner}}:
                 return {"nested": {"key": key, "filter": self.filter(inner)}}
-        return self.filter(condition) if condition.keys() <= _CLAUSES else condition
+        return self.filter(condition) if condition.keys() <= CLAUSES else condition
 
     def page(self, wanted: int) -> int:
         """The number of records or values to ask for: the wanted one, or the most that one request may give."""
@@ -74,7 +74,8 @@ class Limits:
         return wanted if self.timeout is None else min(wanted, self.timeout)
 
 
-_CLAUSES: Final = frozenset({"must", "should", "must_not"})
+CLAUSES: Final = frozenset({"must", "should", "must_not"})
+"""The clauses of a filter."""
 
 
 def _divide(values: list[Any], most: int) -> list[list[Any]]:

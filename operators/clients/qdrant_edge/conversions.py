@@ -14,8 +14,7 @@ import numpy as np
 import qdrant_edge as edge
 
 from operators.clients.http.dialect import fit_float32
-
-_CLAUSES: Final = frozenset({"must", "should", "must_not"})
+from operators.clients.qdrant.requests import CLAUSES
 
 _MATCHES: Final[Mapping[str, Any]] = {
     "any": edge.MatchAny,
@@ -33,7 +32,7 @@ def read_filter(body: Mapping[str, Any] | None) -> edge.Filter | None:
 
 def make_filter(body: Mapping[str, Any]) -> edge.Filter:
     """The filter; raises TypeError, KeyError or ValueError for a condition that rankstream does not write."""
-    if not body.keys() <= _CLAUSES:
+    if not body.keys() <= CLAUSES:
         raise ValueError("the engine has no such condition")
     clauses: dict[str, Any] = {clause: list(map(_condition, conditions)) for clause, conditions in body.items()}
     return edge.Filter(**clauses)
