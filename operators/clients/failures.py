@@ -57,10 +57,7 @@ def at_deadline(waited: float, given: float) -> bool:
 async def in_batches(
     items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
 ) -> list[Answer]:
-    """Call `call` at once on each run of at most `size` items and return the answers in the items' order.
-
-    Raises the error of the first failing call, after cancelling the others.
-    """
+    """The answers to calls made at once, for at most `size` items each; the first error cancels the others."""
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     if len(batches) == 1:
         return [await call(batches[0])]

@@ -122,14 +122,12 @@ async def _next(
 
 
 async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
-    """The number of documents of each namespace, without those that have expired. Raises BackendError.
-
-    Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
-    """
+    """The number of documents of each namespace, without those that have expired. Raises BackendError."""
     alive: dict[str, Any] = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}
+    # Qdrant may not count them, or there are too many namespaces.
     documents = qdrant.records(collection, alive, limit=_PAGE, fields=(NAMESPACE,), timeout=timeout)
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
@@ -140,10 +138,7 @@ async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: floa
 
 
 async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[AliasMove]:
-    """Give the aliases back to the collections before, in one step; the moves that this was.
-
-    Raises ConfigError where there is none, and BackendError.
-    """
+    """Give the aliases back to the collections before, in one step; the moves. Raises ConfigError, BackendError."""
     moves = await _find_replaced(qdrant, names, timeout)
     if not moves:
         missing = "no alias has a collection that rankstream reindex put in place of another"
@@ -169,10 +164,7 @@ async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: fl
 
 
 async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[str]:
-    """Delete the collections that those of the aliases replaced; their names. Raises BackendError.
-
-    A name that becomes free is given to its collection as an alias.
-    """
+    """Delete the collections that those of the aliases replaced; their names, which become aliases if they are free."""
     dropped = []
     for move in await _find_replaced(qdrant, names, timeout):
         await qdrant.drop_collection(move.after, timeout=timeout)

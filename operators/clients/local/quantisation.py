@@ -140,10 +140,7 @@ def open_graph(path: Path) -> "onnxruntime.InferenceSession":
 
 
 def open_quantised(files: Sequence[Path], cache: Path, name: str) -> "onnxruntime.InferenceSession":
-    """Load the graph of the model `name` with 8 bits, which is made unless a file in `cache` has it and can be run.
-
-    Raises ConfigError.
-    """
+    """Load a model's graph with 8 bits, made unless a file in `cache` has it and can be run. Raises ConfigError."""
     bits = bits_of("int8")
     path, made = files[0], cache / f"{name}-{_hash_files(files)[:16]}-{VERSION}-{bits}.onnx"
     # A file that was cut is made again.
@@ -196,10 +193,7 @@ def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
 
 
 def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
-    """Write what `content` returns, which has a scratch directory: the file appears whole or not at all.
-
-    Raises CacheNotWritable if the directory can't be written.
-    """
+    """Write what `content` makes in a scratch directory; the file appears whole or not at all, or CacheNotWritable."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left_behind in path.parent.glob(f"{_SCRATCH}*"):
@@ -216,11 +210,10 @@ def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
 
 
 def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]]) -> None:
-    """Divide channels of activations by a factor, and multiply the rows of the weights that they meet by it.
+    """Divide channels of activations, by the activation's name, by a factor, and multiply the weights' rows by it.
 
-    `outliers` has the factor of each channel by the activation's name. The products are the same. But a pass has one
-    scale for an activation, so a channel far larger than the others takes their bits.
-    Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
+    The products are the same. But a pass has one scale for an activation: a channel far larger than the others takes
+    their bits. Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
     """
     from onnx import helper, numpy_helper
 
@@ -323,10 +316,7 @@ def divide_norms(model: "onnx.ModelProto") -> None:
 
 
 def compute_one_token(model: "onnx.ModelProto") -> None:
-    """Compute the end of the last layer for one token alone where no other is read, as by a classifier.
-
-    The end begins behind the layer's attention, by which tokens have something from each other.
-    """
+    """Compute what follows the last attention for one token alone where no other is read, as by a classifier."""
     from onnx import helper
 
     graph = model.graph

@@ -234,10 +234,7 @@ class QdrantClient(ABC):
 
     @abstractmethod
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
-        """Change points, in order; other fields stay. Every search after this returns sees it.
-
-        When one fails, those before it stay applied. BackendError of status 404: a point isn't there.
-        """
+        """Change points, in order, as `upsert` does; other fields stay. An error of status 404: a point isn't there."""
 
     @abstractmethod
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
