@@ -64,7 +64,7 @@ def direction(vector: Sequence[float]) -> VectorRow | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likeness:
-    """Queries are alike if their fingerprints are equal, and their directions similar, or the `same` but for rounding."""
+    """Queries are alike if their fingerprints are equal and their directions similar, or the `same` within rounding."""
 
     direction: VectorRow
     fingerprint: bytes

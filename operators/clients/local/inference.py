@@ -153,7 +153,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def plan_passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
-    """The passes for texts of these `lengths`, as many as keep all cores at work to the end, or `alone`, one for each."""
+    """The passes for texts of these `lengths`: as many as keep all cores at work to the end; or each text `alone`."""
     padded = _PADDING * sum(lengths)
     rounds = max(1, math.ceil(padded / (TOKEN_BUDGET * cores)))
     budget = max(_LEAST_BUDGET, math.ceil(padded / (rounds * cores)))

@@ -97,7 +97,7 @@ class LateInteraction:
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Every document with a token is scored, or its request isn't.
 
-        NoTokenVectors: the index keeps none of one, and none are computed. BackendBadResponse: the query has none.
+        NoTokenVectors: one has no token vectors, and none are computed. BackendBadResponse: the query has none.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
