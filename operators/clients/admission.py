@@ -55,7 +55,7 @@ class Permit(NamedTuple):
     narrowing: int
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class Breaker:
     """The circuit breaker of one backend, closed at first, with the window of calls under way."""
 
@@ -143,7 +143,7 @@ class Breaker:
             self._narrowing += 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RetryBudget:
     """Bounds the retries of one backend, so that they never multiply an overload."""
 

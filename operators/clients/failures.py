@@ -58,9 +58,10 @@ async def in_batches(
     items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
 ) -> list[Answer]:
     """The answers to calls made at once, for at most `size` items each; the first error cancels the others."""
-    batches = [items[start : start + size] for start in range(0, len(items), size)]
-    if len(batches) == 1:
-        return [await call(batches[0])]
+    if 0 < len(items) <= size:
+        # Nearly always so: no tasks for it.
+        return [await call(items)]
+    batches = (items[start : start + size] for start in range(0, len(items), size))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call(batch)) for batch in batches]
@@ -78,7 +79,7 @@ SHARE: Final = 0.01
 """Calls of which as many may be divided in vain."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Chance:
     """A token bucket that bounds the divisions in vain: of doubtful failures of calls whose parts all are answered.
 
@@ -167,7 +168,7 @@ class _Outage:
     logged: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class OutageLog:
     """Logs the failures of one backend: the beginning of each outage with its cause, and its end.
 

@@ -54,7 +54,7 @@ OnReading = Callable[[str, Surveyed], None]
 """Gets a collection's description at each reading; called on the loop that reads."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 

@@ -21,7 +21,7 @@ class Ahead:
     most: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Dated(httpx.AsyncBaseTransport):
     """A transport that compares clocks by the `Date` of each answer."""
 

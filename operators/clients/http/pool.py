@@ -172,7 +172,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return context
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Body(httpx.AsyncByteStream):
     """An answer's body; closing it gives its connection back."""
 

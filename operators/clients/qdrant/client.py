@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from operators.clients.failures import attempt, bisect, in_batches
@@ -71,7 +72,7 @@ class QdrantClient(ABC):
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
         ask = partial(bisect, call=search, thorough=True)
         batches = await in_batches(bodies, limits.searches or max(len(bodies), 1), ask)
-        answers = [answer for batch in batches for answer in batch]
+        answers = list(chain.from_iterable(batches))
         if self.fields.same:
             return answers
         rename = self.fields.payload

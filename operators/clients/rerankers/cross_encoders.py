@@ -121,7 +121,7 @@ def _fill(template: str, name: str, text: str) -> str:
     return template.replace(name, text.replace("<|", "< |"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HttpReranker:
     """A Reranker that posts all texts of a call to one backend and reads a relevance for each from its answer.
 
