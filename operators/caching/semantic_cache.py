@@ -102,7 +102,8 @@ class _Bucket:
         rough = self._rows[: len(self._entries)] @ row
         for index in np.flatnonzero(rough >= least - self._slack)[::-1]:
             entry = self._entries[index]
-            if entry is not None and (rough[index] >= least + self._slack or self._cosine(index, row) >= least):
+            sure = rough[index] >= least + self._slack
+            if entry is not None and (sure or self._rows[index].astype(np.float64) @ row >= least):
                 yield entry
 
     def oldest(self) -> _Entry:
@@ -133,9 +134,6 @@ class _Bucket:
         for index, entry in enumerate(entries):
             entry.index = index
         self._entries, self._rows = [*entries], rows
-
-    def _cosine(self, index: int, row: VectorRow) -> float:
-        return float(self._rows[index].astype(np.float64) @ row)
 
 
 class SemanticCache:
