@@ -30,14 +30,8 @@ has most of the same terms: it has no forms but those with a digit, and the tail
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
 
-_KEPT: Final = 8192
-"""Words at most whose terms are kept."""
-
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
-
-_JOINED: Final = "stopwords"
-"""The beginning of the term of a text that has stop words alone."""
 
 _ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
@@ -70,7 +64,7 @@ class Bm25:
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
         # Queries share most of their words.
-        self.terms_of = lru_cache(_KEPT)(self._make_terms)
+        self.terms_of = lru_cache(8192)(self._make_terms)
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
@@ -128,7 +122,7 @@ class Bm25:
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
         """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
-        return self._model.embed_query(_JOINED + fold_accents("".join(each.text for each in words))).indices
+        return self._model.embed_query("stopwords" + fold_accents("".join(each.text for each in words))).indices
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)

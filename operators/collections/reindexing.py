@@ -22,7 +22,6 @@ CLOSE: Final = 5.0
 _NAMESPACES: Final = 10_000
 """Namespaces that Qdrant counts at most in one request."""
 
-_PAGE: Final = 1_000
 
 Offsets = Mapping[int, int]
 """By partition of the documents topic."""
@@ -128,7 +127,7 @@ async def count_documents(qdrant: QdrantClient, collection: str, now: float, tim
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}
     # Qdrant may not count them, or there are too many namespaces.
-    documents = qdrant.records(collection, alive, limit=_PAGE, fields=(NAMESPACE,), timeout=timeout)
+    documents = qdrant.records(collection, alive, limit=1_000, fields=(NAMESPACE,), timeout=timeout)
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
 

@@ -33,7 +33,6 @@ FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 MOST_TOKENS: Final = 1024
 """Of a pair, whatever the model reads: the memory that a pass takes grows with the square of its tokens."""
 
-_FLOATS: Final = "model.onnx"
 
 _SAME: Final = 1e-4
 """Most that rounding changes a logit of 32 bits."""
@@ -232,7 +231,7 @@ def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
     if not directory.is_dir():
         raise ConfigError(f"reranker: {directory} is no directory")
     integers = quantisation.chosen(precision) == "int8"
-    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), _FLOATS]
+    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), "model.onnx"]
     candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:

@@ -63,7 +63,6 @@ LAYERS = 6
 HEADS = 12
 DIMENSION = 384
 MAX_TOKENS = 256
-UNKNOWN = "[UNK]"
 EPSILON = 1e-12
 OPSET = 17
 IR_VERSION = 8
@@ -84,7 +83,7 @@ class MiniLM:
         self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS + inference.MARGIN)
-        self._unknown = self._tokenizer.token_to_id(UNKNOWN)
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
         self.model = NAMES[precision]
         self._alone = precision == "int8"
         try:

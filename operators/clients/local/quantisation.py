@@ -57,9 +57,6 @@ _INTEGER_PRODUCTS: Final = {
     *("DequantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"),
     *("MatMulNBits", "QAttention", "QGemm"),
 }
-_QUANTISED_PREFIX: Final = "QLinear"
-"""Of operators whose inputs and output are integers."""
-
 _SCRATCH: Final = "writing-"
 _LEFT_BEHIND: Final = 3600.0
 """Seconds after which nobody writes into a scratch directory any more."""
@@ -68,9 +65,6 @@ _TEMPORARY: Final = threading.Lock()
 
 _LEAST_COLUMNS: Final = 32
 """Fewer columns, such as those of a classifier, take no time and stay as they are."""
-
-_EPSILON: Final = 1e-12
-"""Of an operator that adds and norms, where it does not say another."""
 
 _BY_TOKEN: Final = frozenset({"Add", "BiasGelu", "LayerNormalization", "MatMul"})
 """Operators whose result for a token follows from that token alone, if what else they take is constant."""
@@ -127,7 +121,7 @@ def inspect_graph(path: Path) -> tuple[Sequence[Path], bool]:
     tensors = [*model.graph.initializer, *(tensor for each in attributes for tensor in (each.t, *each.g.initializer))]
     # Large models have their weights in files of their own next to the graph.
     others = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    integers = any(each.op_type in _INTEGER_PRODUCTS or each.op_type.startswith(_QUANTISED_PREFIX) for each in nodes)
+    integers = any(each.op_type in _INTEGER_PRODUCTS or each.op_type.startswith("QLinear") for each in nodes)
     return [path, *(path.parent / name for name in sorted(others))], integers
 
 
@@ -307,7 +301,7 @@ def divide_norms(model: "onnx.ModelProto") -> None:
                 total = f"{node.output[0]}.sum.{number}"
                 nodes.append(helper.make_node("Add", [entry, added], [total]))
                 entry = total
-            epsilon = next((each.f for each in node.attribute if each.name == "epsilon"), _EPSILON)
+            epsilon = next((each.f for each in node.attribute if each.name == "epsilon"), 1e-12)
             inputs = [entry, *norm]
             node = helper.make_node("LayerNormalization", inputs, node.output[:1], axis=-1, epsilon=epsilon)
         nodes.append(node)

@@ -248,9 +248,6 @@ def _list(value: object) -> list[Any]:
 _LONGEST: Final = 300
 """Characters of Qdrant's text in a message."""
 
-_TIMEOUT: Final = "Timeout error"
-_COLLECTION: Final = "Collection "
-
 
 def error_of(name: str, status: int, body: bytes) -> BackendError:
     """The error of an answer without success. Its message quotes Qdrant's own text, in one line."""
@@ -268,9 +265,9 @@ def error_with(name: str, status: int, words: str) -> BackendError:
     words of its own.
     """
     words = _line(words)
-    missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in words
+    missing = status == HTTPStatus.NOT_FOUND and "Collection " in words
     error = by_status(name, status, words, Reason.NO_COLLECTION if missing else Reason.REFUSED)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in words:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and "Timeout error" in words:
         return BackendTimeout(str(error), status)
     return error.but(suspect=Blame.CONFIGURATION) if status == HTTPStatus.TOO_MANY_REQUESTS else error
 

@@ -23,9 +23,6 @@ from operators.runtime.dispatcher import defect_of_call
 from operators.runtime.turns import Turns
 from schemas.errors import BackendError
 
-_FACETS: Final = 16
-"""Counts of words under way at once."""
-
 Answer = Hits | BackendError
 Outcome = Found | BackendError
 Step = Request | Outcome
@@ -58,7 +55,7 @@ class QdrantClient(ABC):
     fields: FieldMap = SAME
     maps: dict[str, FieldMap] = field(default_factory=dict)
     successor: Callable[[str, float], Awaitable[str | None]] | None = None
-    facets: Turns = field(default_factory=lambda: Turns(_FACETS))
+    facets: Turns = field(default_factory=lambda: Turns(16))
 
     async def query_batch(self, collection: str, searches: Sequence[Body], *, timeout: float) -> list[Answer]:
         """Answer every search with its hits, best first, or with the error that it met; raises nothing.

@@ -13,7 +13,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import orjson
@@ -39,9 +39,6 @@ class Refusal(Exception):
         self.status = status
 
 
-_HIT_PAYLOADS: Final = 16 * 1024 * 1024
-
-
 class HitPayloads(BoundedCache[tuple[int, int, tuple[str, ...]], bytes]):
     """The fields of hits' payloads that a search lists: read once for each version of a point.
 
@@ -49,7 +46,7 @@ class HitPayloads(BoundedCache[tuple[int, int, tuple[str, ...]], bytes]):
     Those used last are cached, within `max_bytes`; none of the version 0, which a search without a vector gives.
     """
 
-    def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
+    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
         super().__init__(max_bytes, lambda _, payload: len(payload) + OVERHEAD)
 
     def read(
