@@ -50,21 +50,18 @@ _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
-OnReading = Callable[[str, Surveyed], None]
-"""Gets a collection's description at each reading; called on the loop that reads."""
-
 
 @dataclass(eq=False)
 class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 
-    `hides`: some sources see fewer documents than others, and contexts that don't separate them are not searched.
-    `choice`: the flow's choice among the generations of an index.
+    `seen` gets each description, on the loop that reads. `hides`: some sources see fewer documents than others, and
+    contexts that don't separate them are not searched. `choice`: the flow's choice among the generations of an index.
     """
 
     qdrant: QdrantClient
     settings: QdrantSettings
-    seen: OnReading = lambda *_: None
+    seen: Callable[[str, Surveyed], None] = lambda *_: None
     hides: bool = field(default=False, kw_only=True)
     choice: Choice = field(default=ANY, kw_only=True)
     _capabilities: dict[str, Capabilities] = field(default_factory=dict, init=False)

@@ -29,7 +29,6 @@ _SEVERAL: Final = (
 Notes = Callable[[str], Mapping[str, Any]]
 """The metadata of a new collection, by its name."""
 
-_CONFLICT: Final = 409
 
 # The copy is what searches read first: it stays in memory where the vectors are read from disk.
 _QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
@@ -168,5 +167,5 @@ async def take(
         await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.
-        if error.status != _CONFLICT:
+        if error.status != 409:
             raise

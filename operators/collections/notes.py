@@ -19,9 +19,6 @@ PROMPTS: Final = "prompts"
 
 _BY_ACCESS: Final = "same tier and labels"
 
-Purposes = Mapping[str, Mapping[str, str]]
-"""The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -33,7 +30,7 @@ class Generation:
 
 def collection_metadata(
     settings: Bm25Settings,
-    purposes: Purposes | None = None,
+    purposes: Mapping[str, Mapping[str, str]] | None = None,
     fields: Mapping[str, float] = DEFAULT_FIELDS,
     model: str | None = None,
     making: str | None = None,

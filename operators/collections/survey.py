@@ -28,8 +28,6 @@ from schemas.settings import QdrantSettings
 SUFFIX: Final = ".rankstream"
 """End of the alias of a name that a collection has itself."""
 
-_NOT_FOUND: Final = 404
-
 
 def alias_of(name: str, aliases: Mapping[str, str]) -> str | None:
     """The alias by which a name of the configuration stands for another collection; None: there is none."""
@@ -103,7 +101,7 @@ async def _describe(qdrant: QdrantClient, name: str, physical: str, alias: str |
     try:
         return Surveyed(name, physical, await qdrant.collection_info(physical, timeout=timeout))
     except BackendError as error:
-        if error.status == _NOT_FOUND:
+        if error.status == 404:
             return Surveyed(name, physical)
         if error.reason is not Reason.UNAUTHORIZED or alias is None or alias == physical:
             raise

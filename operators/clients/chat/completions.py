@@ -181,7 +181,6 @@ _WHOLE: Final = frozenset(
 
 _CUT: Final = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
 _FILTERED: Final = frozenset({"content_filter", "content_filtered", "refusal", "safety", "sensitive"})
-_LONGEST_REASON: Final = 40
 
 
 class NoCompletion(BackendBadResponse):
@@ -253,7 +252,7 @@ class ChatModel:
             return message._replace(refused=True)
         if named not in _WHOLE | _CUT:
             # A reason of the API is a word; anything else might be a text.
-            word = f": {named}" if named.isidentifier() and len(named) <= _LONGEST_REASON else ""
+            word = f": {named}" if named.isidentifier() and len(named) <= 40 else ""
             raise BackendBadResponse(f"{self.backend.name}: the answer was broken off{word}")
         if message.text is None:
             raise BackendBadResponse(f"{self.backend.name}: no text in the answer")

@@ -155,10 +155,6 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
     return [Embedding(row.astype(np.float32)) for row in matrix]
 
 
-_TERMS: Final = range(2**32)
-_DIGITS: Final = 10
-
-
 def sparse(rows: list[Any], backend: str) -> list[SparseVector]:
     """Read each row as a sparse vector, without terms of the value 0: a list of {index, value}, or an object.
 
@@ -174,7 +170,7 @@ def _sparse(row: object, backend: str) -> SparseVector:
         pairs = [(each.get("index"), each.get("value")) for each in row]
     else:
         raise BackendBadResponse(f"{backend}: a sparse vector is neither a list of terms nor an object")
-    if not all(type(term) is int and term in _TERMS for term, _ in pairs):
+    if not all(type(term) is int and term in range(2**32) for term, _ in pairs):
         raise BackendBadResponse(f"{backend}: a term is no number of 32 bits")
     terms: dict[Any, Any] = dict(pairs)
     if len(terms) < len(pairs):
@@ -186,4 +182,4 @@ def _sparse(row: object, backend: str) -> SparseVector:
 
 
 def _term(key: str) -> int | None:
-    return int(key) if key.isascii() and key.isdecimal() and len(key) <= _DIGITS else None
+    return int(key) if key.isascii() and key.isdecimal() and len(key) <= 10 else None

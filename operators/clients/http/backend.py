@@ -56,9 +56,6 @@ Result = TypeVar("Result")
 
 TRIES: Final = 3
 
-LATEST_ANSWERS: Final = 16
-"""Latest answers among which the slowest one is looked for."""
-
 SILENCE: Final = 10.0
 """Multiple of the slowest answer's time: after as long without an answer any time-out is a failure."""
 
@@ -68,13 +65,10 @@ FRESH: Final = 0.1
 
 _CONTROL_TIMEOUT: Final = 2.0
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
-
 
 def longest_pause(failures: int) -> float:
     """Return the longest pause, in seconds, after this number of failed tries of a request."""
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (failures - 1))
+    return min(1.0, 0.05 * 2.0 ** (failures - 1))
 
 
 def full_jitter(longest: float) -> float:
@@ -117,7 +111,7 @@ class Resilient:
         self._closed = False
         fields = {"backend": endpoint.name, "address": endpoint.address}
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
-        self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
+        self._answered_in: deque[float] = deque(maxlen=16)
         self._answered_at = 0.0
         metrics.watch_breaker(lambda: not self._breaker.closed)
 

@@ -65,7 +65,6 @@ class Dialect:
 
 PLAIN: Final = Dialect()
 
-_QUOTED: Final = 300
 
 _EXPLAINED: Final = "error", "message", "detail", "msg"
 
@@ -79,7 +78,7 @@ def of_model(name: str, status: int, body: bytes) -> BackendError:
     while isinstance(said, dict | list):
         held = said if isinstance(said, dict) else dict(enumerate(said))
         said = next((held[key] for key in (*_EXPLAINED, 0) if held.get(key)), "")
-    return by_status(name, status).but(quoted=" ".join(str(said).split())[:_QUOTED])
+    return by_status(name, status).but(quoted=" ".join(str(said).split())[:300])
 
 
 _ANSWERS: Final = "data", "results", "choices", "embeddings", "rankings", "output", "content"
