@@ -50,8 +50,8 @@ class AccessFilter:
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        own = {NAMESPACE} if self.tiers is None else GUARDED
-        return frozenset(own).union(fields_of(self.filters))
+        own = frozenset({NAMESPACE}) if self.tiers is None else GUARDED
+        return own.union(fields_of(self.filters)) if self.filters else own
 
     @property
     def hides(self) -> bool:

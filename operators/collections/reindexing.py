@@ -163,7 +163,7 @@ async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: fl
 
 
 async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[str]:
-    """Delete the collections that those of the aliases replaced; their names, which become aliases if they are free."""
+    """Delete the collections that others replaced, and return their names; a configured name becomes an alias."""
     dropped = []
     for move in await _find_replaced(qdrant, names, timeout):
         await qdrant.drop_collection(move.after, timeout=timeout)
