@@ -32,7 +32,7 @@ from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS as RERANK_APIS
-from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
+from operators.clients.rerankers.cross_encoders import HttpReranker
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.clients.rerankers.token_idf import TokenIdf
@@ -329,7 +329,7 @@ def _reranker(
                 documents=section.documents,
                 chars=section.max_batch_chars,
                 trusted=section.trusted,
-                templates=Templates(*section.templates) if section.templates is not None else None,
+                templates=section.templates,
                 instruction=section.instruction,
             )
 

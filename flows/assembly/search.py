@@ -19,7 +19,7 @@ from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache, ScoreCache, VerdictCache
-from operators.clients.qdrant.client import AllBut
+from operators.clients.qdrant.client import all_but
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
@@ -112,7 +112,7 @@ class Parts:
         self.legs = [SearchLeg(leg.name, client, bounds) for leg in built if not leg.last]
         self.fuzzy = next((Fuzzy(leg.name, client, bounds) for leg in built if leg.last), None)
         self.comparing = Comparing(client, index.vectors.dense, bounds)
-        rest = AllBut(index_keys(index.search_fields))
+        rest = all_but(index_keys(index.search_fields))
         to_rerank = partial(candidates_to_rerank, self.reranking) if self.reranking is not None else None
         self.texts = Fetching(client, to_rerank, bounds, payloads, rest) if to_rerank is not None else None
         self.page = Fetching(client, partial(candidates_to_fetch, self.picking), bounds, payloads, rest)

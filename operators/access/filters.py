@@ -1,7 +1,5 @@
 """Filters: each one becomes one condition of Qdrant's, which indexes of its fields answer, and a check of a payload.
 
-What a filter matches
----------------------
 - A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing. A dotted
   path goes through objects, not through arrays of objects.
 - `nested` matches an array of which one object passes all of its filters. An object that is in no array is none.
@@ -19,10 +17,8 @@ What a filter matches
   index times for `date_range`, as microseconds. A datetime index reads a second 60 as the one after 59, and so
   does the check; without an index, Qdrant puts it before that second.
 
-Indexes
--------
-In strict mode, Qdrant refuses a filter on a field without an index that answers it. Which index answers which filter is
-Qdrant's own table (`unindexed_field`, version 1.19).
+In strict mode, Qdrant refuses a filter on a field without an index that answers it, by a table of its own
+(`unindexed_field`, version 1.19).
 """
 
 import re
@@ -62,7 +58,6 @@ _COMPOSED: Final = frozenset({*COLUMNS, WHOLE_TITLE})
 
 _EXACT: Final = 2**53
 """Doubles tell integers apart below it."""
-
 
 _CHECKS: Final = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)?)?")
@@ -140,7 +135,7 @@ def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
 
 
 def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
-    """Each filter on a field, in groups and nested ones, too, with its path in the event.
+    """Each filter on a field, also in groups and nested ones, with its path in the event.
 
     A field of an object in an array has the array's name before its own: `variants[].colour`.
     """
@@ -188,11 +183,16 @@ def _compose(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for text in texts for form in (text, nfc(text))))
 
 
+def _is_double(value: str | bool | int | float) -> TypeGuard[int | float]:
+    """True for a number that is compared as a double."""
+    return isinstance(value, float) or (type(value) is int and abs(value) < _EXACT)
+
+
 def _equal(field: str, value: str | bool | int | float) -> Condition:
-    if isinstance(value, bool | str) or (isinstance(value, int) and abs(value) >= _EXACT):
-        return {"key": field, "match": {"value": value}}
     # Qdrant matches no floats by value, and an integer by value doesn't match the float that equals it.
-    return {"key": field, "range": {"gte": value, "lte": value}}
+    if _is_double(value):
+        return {"key": field, "range": {"gte": value, "lte": value}}
+    return {"key": field, "match": {"value": value}}
 
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
@@ -221,7 +221,7 @@ def _is_one_of(value: object, values: Sequence[object]) -> bool:
 
 
 def _equals(value: object, wanted: str | bool | int | float) -> bool:
-    if not _is_number(wanted) or (isinstance(wanted, int) and abs(wanted) >= _EXACT):
+    if not _is_double(wanted):
         return _is_one_of(value, [wanted])
     return _is_number(value) and float(value) == float(wanted)
 
@@ -276,20 +276,12 @@ def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
 
 
 def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
-    """The questions of a filter to its field's index: each of these needs an answer, any member of it will do.
-
-    A nested filter has none of its own: those in it have.
-    """
+    """The questions of a filter to its field's index: each needs an answer, by any member. A nested one has none."""
     match wanted:
         case Eq(value=value):
-            return [_asks_of(value)]
+            return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})] if _is_double(value) else _asks_of([value])
         case AnyOf(value=values) | NoneOf(value=values):
-            strings = [value for value in values if isinstance(value, str)]
-            # Qdrant has no list of floats.
-            others = {
-                Ask.BOOL if isinstance(value, bool) else Ask.INTEGER for value in values if type(value) is not str
-            }
-            return [*(frozenset({each}) for each in others), *([_asks_of_strings(strings)] if strings else [])]
+            return _asks_of(values)
         case Range():
             return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})]
         case DateRange():
@@ -313,25 +305,19 @@ def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[A
     for place, each in on_fields(wanted, "filters"):
         if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
-            problem = (
-                "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
-                f" type {kinds}; add it to qdrant.indexes"
-            )
+            refused = "the collection's strict mode refuses filters on fields without an index"
+            problem = f"{refused}, and this one has no index of type {kinds}; add it to qdrant.indexes"
             raise invalid(f"{place}.field", problem, each.field)
 
 
-def _asks_of(value: str | bool | int | float) -> frozenset[Ask]:
-    if isinstance(value, str):
-        return _asks_of_strings([value])
-    if isinstance(value, bool):
-        return frozenset({Ask.BOOL})
-    if isinstance(value, int) and abs(value) >= _EXACT:
-        return frozenset({Ask.INTEGER})
-    return frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})
-
-
-def _asks_of_strings(values: list[str]) -> frozenset[Ask]:
-    return frozenset({Ask.KEYWORD, Ask.UUID}) if all(map(_is_uuid, values)) else frozenset({Ask.KEYWORD})
+def _asks_of(values: Sequence[str | bool | int | float]) -> list[frozenset[Ask]]:
+    """The questions of a comparison by value, of strings, of booleans and of integers apart."""
+    strings = [value for value in values if isinstance(value, str)]
+    others = {Ask.BOOL if isinstance(value, bool) else Ask.INTEGER for value in values if not isinstance(value, str)}
+    found = [frozenset({each}) for each in others]
+    if strings:
+        found.append(frozenset({Ask.KEYWORD, Ask.UUID} if all(map(_is_uuid, strings)) else {Ask.KEYWORD}))
+    return found
 
 
 def _is_uuid(value: str) -> bool:

@@ -1,7 +1,5 @@
 """The access filter: which documents a query may see, as conditions of a search and as a check of each record.
 
-Rules
------
 - A document is hidden by the first of these that applies: it is of another namespace; it does not pass the filters of
   the policy; it has a blocked label; its tier is above the clearance; it lacks a required label. Without a firewall,
   only the namespace and the filters count.
@@ -28,7 +26,6 @@ from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tie
 
 PUBLIC: Final = TIERS[0]
 
-_NAMESPACE: Final = frozenset({NAMESPACE})
 GUARDED: Final = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
 
 
@@ -53,7 +50,7 @@ class AccessFilter:
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        own = _NAMESPACE if self.tiers is None else GUARDED
+        own = frozenset({NAMESPACE}) if self.tiers is None else GUARDED
         return own.union(fields_of(self.filters)) if self.filters else own
 
     @property
@@ -84,13 +81,10 @@ class AccessFilter:
             return False
         if self.tiers is None:
             return True
-        labels = _labels(payload.get(LABELS))
+        tier, labels = payload.get(CLASSIFICATION), _labels(payload.get(LABELS))
         if not labels.isdisjoint(self.blocked):
             return False
-        tier = payload.get(CLASSIFICATION)
-        if (PUBLIC if tier is None else tier) not in self.tiers:
-            return False
-        return labels.issuperset(self.required)
+        return (PUBLIC if tier is None else tier) in self.tiers and labels.issuperset(self.required)
 
 
 def visibility(payload: Mapping[str, Any]) -> tuple[object, list[str]]:
@@ -100,10 +94,7 @@ def visibility(payload: Mapping[str, Any]) -> tuple[object, list[str]]:
 
 
 def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter:
-    """The access filter of a query whose source has this policy.
-
-    Raises ValueError for an unknown clearance; `policy.judge` denies such a query before.
-    """
+    """The access filter under a policy. Raises ValueError for an unknown clearance, which `policy.judge` denies."""
     filters = tuple(policy.filters)
     if not firewall.enabled:
         return AccessFilter(namespace, filters=filters)
@@ -127,7 +118,6 @@ def _labels(value: object) -> frozenset[str]:
 
 
 Payload = Mapping[str, Any]
-"""The payload fields of a record that the access filter reads."""
 
 _namespace_of: Final = itemgetter(NAMESPACE)
 

@@ -5,28 +5,12 @@ all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from operators.access.firewall import visible
 from schemas.errors import DeadLetterClass, InputError
 from schemas.headers import fold_name
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedAccess:
-    """The fields of a query that policies decide on, with defaults filled in.
-
-    A `source` of None is unknown. A `collection` of None stands for the whole destination.
-    """
-
-    source: str | None
-    destination: str
-    collection: str | None
-    namespace: str
-    operation: str
-    profile: str
 
 
 def identify(
@@ -41,37 +25,7 @@ def identify(
         return event_source
     if identity.by == "topic":
         return identity.topics.get(topic)
-    return _from_header(identity.header or "", headers)
-
-
-def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Denial | None:
-    """The first reason to deny the query, in the order of the codes; None if it is permitted."""
-    if not policy.read:
-        return Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
-    deny, profile = policy.deny, asked.profile
-    # The policy's namespaces hold with the firewall off, too.
-    for code, field, name, allowed, denied in (
-        (DenialCode.DESTINATION_NOT_ALLOWED, "destination", asked.destination, policy.destinations, deny.destinations),
-        (DenialCode.DESTINATION_NOT_ALLOWED, "collection", asked.collection, policy.collections, deny.collections),
-        (DenialCode.OPERATION_NOT_ALLOWED, "operation", asked.operation, policy.operations, deny.operations),
-        (
-            DenialCode.RETRIEVAL_MODE_NOT_ALLOWED,
-            "retrieval mode",
-            profile,
-            policy.retrieval_modes,
-            deny.retrieval_modes,
-        ),
-        (DenialCode.POLICY_DENIED, "profile", profile, policy.allowed_profiles, deny.profiles),
-        (DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace, policy.namespaces, deny.namespaces),
-    ):
-        if name in denied or (allowed and name not in allowed):
-            if name is None:
-                return Denial(code, "no collection is named, and this source must name one")
-            return Denial(code, f"{field} {name!r} is not allowed for this source")
-    return _check_clearance(policy, firewall, asked) if firewall.enabled else None
-
-
-def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
+    header = identity.header or ""
     values = [value for name, value in headers if fold_name(name) == fold_name(header)]
     if len(values) > 1:
         raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
@@ -83,10 +37,40 @@ def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | Non
         raise InputError(DeadLetterClass.INVALID, wrong, header) from None
 
 
-def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Denial | None:
-    code = DenialCode.RETRIEVAL_FIREWALL_DENIED
+def judge(
+    policy: SourcePolicy,
+    firewall: FirewallSettings,
+    destination: str,
+    collection: str | None,
+    namespace: str,
+    operation: str,
+    profile: str,
+) -> Denial | None:
+    """The first reason to deny a query, in the order of the codes; None if it is permitted.
+
+    A `collection` of None stands for the whole destination.
+    """
+    if not policy.read:
+        return Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
+    deny, modes = policy.deny, policy.retrieval_modes
+    # The policy's namespaces hold with the firewall off, too.
+    for code, field, name, allowed, denied in (
+        (DenialCode.DESTINATION_NOT_ALLOWED, "destination", destination, policy.destinations, deny.destinations),
+        (DenialCode.DESTINATION_NOT_ALLOWED, "collection", collection, policy.collections, deny.collections),
+        (DenialCode.OPERATION_NOT_ALLOWED, "operation", operation, policy.operations, deny.operations),
+        (DenialCode.RETRIEVAL_MODE_NOT_ALLOWED, "retrieval mode", profile, modes, deny.retrieval_modes),
+        (DenialCode.POLICY_DENIED, "profile", profile, policy.allowed_profiles, deny.profiles),
+        (DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", namespace, policy.namespaces, deny.namespaces),
+    ):
+        if name in denied or (allowed and name not in allowed):
+            if name is None:
+                return Denial(code, "no collection is named, and this source must name one")
+            return Denial(code, f"{field} {name!r} is not allowed for this source")
+    if not firewall.enabled:
+        return None
     if policy.clearance is not None and policy.clearance not in TIERS:
-        return Denial(code, "the clearance of this source is not a known tier")
-    if firewall.namespaces.get(asked.namespace, TIERS[0]) not in visible(policy.clearance):
-        return Denial(code, f"namespace {asked.namespace!r} is above the clearance of this source")
+        return Denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, "the clearance of this source is not a known tier")
+    if firewall.namespaces.get(namespace, TIERS[0]) not in visible(policy.clearance):
+        above = f"namespace {namespace!r} is above the clearance of this source"
+        return Denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, above)
     return None

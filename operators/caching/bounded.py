@@ -1,20 +1,17 @@
 """Values by key within a bound, the base of the caches; the exact cache and the payload cache.
 
-Promises
---------
 - The least recently used values leave first.
 - A value is served before its time to live is over, never at or after it, in any order of the times; being served
   doesn't lengthen it.
 - The sizes of all values sum to at most `max_size`.
 - An expired value is removed by a `get` of its key and, as long as times don't go back, by the next `put`.
-- A payload is known only to a search that saw the same version of its point and, where the search reads it, the same
-  fingerprint of its content. Every write to a point gives it a new version, so that an old payload isn't served to a
-  query whose search found a newer point.
+- A payload is known only to a search that saw the same version of its point, of which every write makes a new one,
+  and, where the search reads it, the same fingerprint of its content.
 - A payload that came with another fingerprint than the search saw is not cached: the point changed in between, or a
   replica of it lags behind.
-- Versions count the writes of one replica of one making of a collection: another replica, or the same name's next
-  making, may count the same for others. Makings that are known apart share nothing. Where they are not, and between
-  replicas, the fingerprint distinguishes contents, and the other fields are served for PAYLOAD_TTL seconds at most.
+- Versions count the writes of one replica of one making of a collection: others may count the same. Makings that are
+  known apart share nothing. Where they are not, and between replicas, the fingerprint distinguishes contents, and the
+  other fields are served for PAYLOAD_TTL seconds at most.
 - The user of a payload checks that its query may see it, as of one that was fetched.
 
 Times are seconds on any steady clock. For one thread.
@@ -83,12 +80,10 @@ class BoundedCache(Generic[Key, Value]):
             self._drop(next(iter(self._values)))
 
     def remove(self, obsolete: Callable[[Key], bool]) -> None:
-        """Remove the values of these keys."""
         for key in [key for key in self._values if obsolete(key)]:
             self._drop(key)
 
     def clear(self) -> None:
-        """Remove every value."""
         self._values.clear()
         self._expiry.clear()
         self.size = 0
@@ -114,7 +109,6 @@ class ExactCache(BoundedCache[bytes, bytes]):
 Payload = Mapping[str, Any]
 
 PAYLOAD_TTL: Final = 60.0
-"""Seconds that a payload is cached."""
 
 _PAYLOAD_OVERHEAD: Final = 480
 """Bytes of an entry over its payload: its key, itself and its room in two tables."""

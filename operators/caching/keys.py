@@ -1,7 +1,5 @@
 """Keys of cached answers, and the digests to which a cursor is bound.
 
-Promises
---------
 - Every field of an event counts, those of later releases included, except the few that are named here.
 - Injective: the hashed bytes determine every value and its type, so two keys are equal only if all their values are
   (None and "", "a" + "bc" and "ab" + "c", True and 1, 0.0 and -0.0 differ).
@@ -46,9 +44,8 @@ class Scope:
     """All that an answer depends on, except text and vector.
 
     `query` is the JSON of the event's fields that the pages of one query share, `page` that of the others.
-    `recipe_hash` is a hash of what the recipe does, `policy_hash` one of the policy and the firewall; `physical` is the
-    Qdrant collection that is searched, `analyser` names the analyser of the text's terms; `clock` is the bucket of the
-    clock where a signal reads it.
+    `policy_hash` counts the firewall, too; `physical` is the Qdrant collection that is searched, `analyser` names that
+    of the text's terms; `clock` is the bucket of the clock where a signal reads it.
     """
 
     query: str

@@ -2,8 +2,6 @@
 
 A vector cannot tell: with MiniLM "what does error code E1235 mean" has a cosine above 0.92 to the question about E1234.
 
-Promises
---------
 - Two texts are paraphrases if, without their fillers, both are the same words in the same order. So the relation is
   reflexive, symmetric and transitive.
 - A filler is an article, a word of politeness, punctuation around a word, or a frame that asks the same thing, such as
@@ -116,10 +114,7 @@ def wording(text: str) -> tuple[str, ...]:
 
 
 def _fold(text: str) -> str:
-    """The text in NFKC and in lower case, its words separated by single spaces.
-
-    A capital A within the text stays, since it is no article.
-    """
+    """The text in NFKC and lower case, with single spaces; a capital A within it stays, since it is no article."""
     if not text.isascii():
         # NFKC would make one number of 10² and 102.
         text = nfkc(text.translate({ord(each): f"^{each}" for each in set(text) if _is_raised(each)}))

@@ -1,7 +1,5 @@
 """The semantic cache: answers to queries whose vectors have almost the same direction, and which agree otherwise.
 
-Promises
---------
 - Of a scope's answers whose cosine reaches the threshold, and whose fingerprint is the query's, the newest is served;
   none below threshold - 1e-6 is, which allows for the rounding of float32.
 - An answer is served before its time to live is over, never at or after it, in any order of the times.
@@ -39,7 +37,6 @@ _ROUNDING: Final = 5e-7
 """A cosine may lack so much of the threshold: both rows are off by 2**-24 of each number."""
 
 FINGERPRINT: Final = 16
-"""Bytes of a fingerprint."""
 
 
 def scope_size(length: int) -> int:
@@ -67,10 +64,7 @@ def direction(vector: Sequence[float]) -> VectorRow | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likeness:
-    """Two queries are alike if their directions are similar enough and their fingerprints equal.
-
-    `same`: only the same direction, to the rounding of float32, is similar enough.
-    """
+    """Queries are alike if their fingerprints are equal and their directions similar, or the `same` within rounding."""
 
     direction: VectorRow
     fingerprint: bytes
@@ -108,15 +102,14 @@ class _Bucket:
         rough = self._rows[: len(self._entries)] @ row
         for index in np.flatnonzero(rough >= least - self._slack)[::-1]:
             entry = self._entries[index]
-            if entry is not None and (rough[index] >= least + self._slack or self._cosine(index, row) >= least):
+            sure = rough[index] >= least + self._slack
+            if entry is not None and (sure or self._rows[index].astype(np.float64) @ row >= least):
                 yield entry
 
     def oldest(self) -> _Entry:
-        """The entry that came first."""
         return next(entry for entry in self._entries if entry is not None)
 
     def add(self, key: bytes, row: VectorRow, answer: bytes, expiry: float) -> _Entry:
-        """Add an entry as the newest."""
         if len(self._entries) == len(self._rows):
             self._fit()
         entry = _Entry(key, self, len(self._entries), answer, expiry)
@@ -141,9 +134,6 @@ class _Bucket:
         for index, entry in enumerate(entries):
             entry.index = index
         self._entries, self._rows = [*entries], rows
-
-    def _cosine(self, index: int, row: VectorRow) -> float:
-        return float(self._rows[index].astype(np.float64) @ row)
 
 
 class SemanticCache:
@@ -193,7 +183,6 @@ class SemanticCache:
             self._drop(self._oldest())
 
     def clear(self) -> None:
-        """Remove every answer."""
         self._buckets.clear()
         self._entries.clear()
         self.bytes = 0

@@ -1,7 +1,5 @@
 """The watermarks of all namespaces, from the records that indexing publishes; cached answers depend on them.
 
-Rules
------
 - A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied. A
   record without a value removes the entry. The last record read wins, also over a greater offset: the documents topic
   may have been created again. Such a record starts a new generation, since a watermark may then take a value again that
@@ -34,7 +32,6 @@ class WatermarkTable:
         """Counts the offsets that went back, were repeated, or were removed."""
 
     def __len__(self) -> int:
-        """The number of namespaces that have a watermark."""
         return len(self._offsets)
 
     def apply(self, key: bytes, value: bytes | None) -> bool:

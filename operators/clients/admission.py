@@ -26,27 +26,22 @@ Window
 
 Retry budget
 ------------
-- The budget is a bucket of retries. It begins full; a request's first try puts in 0.2 of a retry, a retry takes 1.
-- It holds at most 0.2 of a retry for each active request, those begun and not ended, and has room for 3 at the least.
-- An excess over that is lost: at the time it is put in, or when requests end.
-
-So among n requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
+- The budget is a token bucket that begins full. A request's first try puts in 0.2 of a retry, a retry takes 1.
+- It has room for 0.2 of a retry for each active request, those begun and not ended, and for 3 at the least. So among n
+  requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 OPENS_AFTER: Final = 5
-"""Failures in a row that open a breaker."""
 
 REST: Final = 0.25
-"""Seconds before a backend that failed is called again."""
 
 LONGEST_REST: Final = 60.0
-"""Most seconds that a server's `Retry-After` is obeyed."""
 
 WIDE: Final = 64
-"""Calls from which on a window has no bound."""
 
 # Counted in fifths of a retry, what a first try puts in, so that every sum is exact.
 _RETRY: Final = 5
@@ -60,21 +55,19 @@ class Permit(NamedTuple):
     narrowing: int
 
 
+@dataclass(slots=True, repr=False, eq=False)
 class Breaker:
     """The circuit breaker of one backend, closed at first, with the window of calls under way."""
 
-    __slots__ = ("_active", "_failures", "_narrowing", "_opening", "_paused", "_slow_until", "_until", "_window")
-
-    def __init__(self) -> None:
-        self._opening = 0
-        self._narrowing = 0
-        self._failures = 0
-        self._until: float | None = None
-        self._paused = -math.inf
-        self._active = 0
-        self._window: float = math.inf
-        # Below this the window doubles with each round, above it grows by one call.
-        self._slow_until = math.inf
+    _opening: int = 0
+    _narrowing: int = 0
+    _failures: int = 0
+    _until: float | None = None
+    _paused: float = -math.inf
+    _active: int = 0
+    _window: float = math.inf
+    # Below this the window doubles with each round, above it grows by one call.
+    _slow_until: float = math.inf
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open until {self._until:.1f}"
@@ -99,7 +92,7 @@ class Breaker:
         return max(0.0, self._paused - now)
 
     def begin(self) -> Permit:
-        """A call begins, where the breaker doesn't rest, is not to wait and has room."""
+        """A call begins: the breaker doesn't rest or pause, and has room."""
         self._active += 1
         return Permit(self._opening, self._narrowing)
 
@@ -150,22 +143,18 @@ class Breaker:
             self._narrowing += 1
 
 
+@dataclass(slots=True, eq=False)
 class RetryBudget:
     """Bounds the retries of one backend, so that they never multiply an overload."""
 
-    __slots__ = ("_active", "_fifths")
-
-    def __init__(self) -> None:
-        self._active = 0
-        self._fifths = _RESERVE
+    _active: int = 0
+    _fifths: int = _RESERVE
 
     def begin(self) -> None:
-        """A request makes its first try."""
         self._active += 1
         self._fifths = min(self._fifths + 1, max(_RESERVE, self._active))
 
     def end(self) -> None:
-        """A request that has begun is over, with any outcome."""
         self._active -= 1
         self._fifths = min(self._fifths, max(_RESERVE, self._active))
 

@@ -1,7 +1,5 @@
-"""Failures of backends: bisection of refused requests, and the log of outages.
+"""Calls in parts, of what is too long or was refused; failures of backends, and the log of outages.
 
-Outages
--------
 - Failures of one kind are logged together: at the first, and then at most once in INTERVAL seconds, with their number
   since.
 - A lasting kind is an outage from its first failure on. The first success in its scope ends it, any success where it
@@ -11,11 +9,12 @@ Outages
   while there is none, failures are distinguished by scope and reason only.
 """
 
+import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
@@ -30,13 +29,8 @@ MOST_PARTS: Final = 64
 """Most calls in which a refused one is made again, where calls are dear."""
 
 INTERVAL: Final = 60.0
-"""Seconds between two log lines about one kind of failure."""
 
 KINDS: Final = 64
-"""Most kinds of failure that are distinguished."""
-
-_AT_DEADLINE: Final = 0.05
-"""Share of its time that a call cancelled for being late may have left: timers don't keep to the instant."""
 
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -54,21 +48,44 @@ async def attempt(call: Awaitable[Answer]) -> Answer | BackendError:
 
 def at_deadline(waited: float, given: float) -> bool:
     """True if a call cancelled after `waited` of its `given` seconds is late; an earlier end says nothing."""
-    return waited >= (1 - _AT_DEADLINE) * given
+    # Timers don't keep to the instant.
+    return waited >= 0.95 * given
 
 
+async def in_batches(
+    items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
+) -> list[Answer]:
+    """The answers to calls made at once, for at most `size` items each; the first error cancels the others."""
+    if 0 < len(items) <= size:
+        # Nearly always so: no tasks for it.
+        return [await call(items)]
+    batches = (items[start : start + size] for start in range(0, len(items), size))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call(batch)) for batch in batches]
+    except ExceptionGroup as failures:
+        failure = failures.exceptions[0]
+    else:
+        return [task.result() for task in tasks]
+    raise failure
+
+
+VAIN: Final = 3
+"""Divisions in vain after which a server fails by chance."""
+
+SHARE: Final = 0.01
+"""Calls of which as many may be divided in vain."""
+
+
+@dataclass(slots=True, eq=False)
 class Chance:
-    """Bounds what a server costs that fails by chance: a call that doubtfully fails, whose parts all are answered.
+    """A token bucket that bounds the divisions in vain: of doubtful failures of calls whose parts all are answered.
 
-    A text that spoils its call spoils one of the parts, too, so its divisions are never in vain. Those that were take
-    from a bucket that begins full, has room for VAIN, and gets SHARE for each call; while it is empty, no doubtful
-    failure is divided.
+    A text that spoils its call spoils one of the parts, too; a server that fails by chance does not. The bucket begins
+    full, has room for VAIN, and gets SHARE for each call; while it is empty, no doubtful failure is divided.
     """
 
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left: float = VAIN
+    _left: float = VAIN
 
     def call(self) -> None:
         """A call begins that is no part of another."""
@@ -83,13 +100,6 @@ class Chance:
         self._left -= 1
 
 
-VAIN: Final = 3
-"""Divisions in vain after which a server fails by chance."""
-
-SHARE: Final = 0.01
-"""Calls of which as many may be divided in vain."""
-
-
 async def bisect(
     items: Sequence[Item],
     call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
@@ -100,56 +110,41 @@ async def bisect(
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
     At most one call more than there are items, and than MOST_PARTS: what is refused after that fails together. Raises
-    BackendError if the first call fails and its items are not divided.
-
-    `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
-    says whether calls are divided of a server that fails by chance.
+    BackendError if the first call fails and its items are not divided. `thorough`: every item that is refused is
+    refused alone, however many calls that takes; nothing is raised. `chance` bounds the divisions in vain.
     """
     if chance is not None:
         chance.call()
-    return await _Bisection(items, call, thorough, chance, min(len(items), MOST_PARTS)).ask(items) if items else []
+    left, failed = min(len(items), MOST_PARTS), 0
 
-
-@dataclass(slots=True)
-class _Bisection(Generic[Item, Answer]):
-    """One call of `bisect`: the parts that may still be made, and the number of calls that failed."""
-
-    items: Sequence[Item]
-    call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
-    thorough: bool
-    chance: Chance | None
-    left: int
-    failed: int = 0
-
-    async def ask(self, part: Sequence[Item]) -> list[Answer | BackendError]:
-        """The answers of a part, or the errors of its parts."""
+    async def ask(part: Sequence[Item]) -> list[Answer | BackendError]:
+        nonlocal left, failed
         halves: list[Sequence[Item]] = []
         try:
-            return [*await self.call(part)]
+            return [*await call(part)]
         except BackendError as error:
-            if error.blame is Blame.REQUEST and (self.chance is None or self.chance.allows(error)):
-                few, most = (1, None) if self.thorough else (min(self.left, _FEW), self.left)
+            if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
+                few, most = (1, None) if thorough else (min(left, _FEW), left)
                 halves = divide(part, singly=few, most=most)
-            if not halves and part is self.items and not self.thorough:
+            if not halves and part is items and not thorough:
                 raise
             failure = error
-        self.failed += 1
+        failed += 1
         if not halves:
             return [failure] * len(part)
-        self.left -= len(halves)
-        before = self.failed
+        left -= len(halves)
+        before = failed
         # One after the other: the first call was given one slot at the backend.
-        answers = [answer for half in halves for answer in await self.ask(half)]
-        if self.chance is not None and failure.suspect is Blame.UNKNOWN and self.failed == before:
-            self.chance.in_vain()
+        answers = [answer for half in halves for answer in await ask(half)]
+        if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
+            chance.in_vain()
         return answers
+
+    return await ask(items) if items else []
 
 
 class _Kind(NamedTuple):
-    """A kind of failure: its words are those of the error, whose numbers don't count.
-
-    A success of `scope` ends the outage; None: any success of the backend.
-    """
+    """A kind of failure, by the error's words without its numbers. A success of `scope` ends it; None: any success."""
 
     scope: Hashable
     reason: Reason
@@ -171,6 +166,7 @@ class _Outage:
     logged: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class OutageLog:
     """Logs the failures of one backend: the beginning of each outage with its cause, and its end.
 
@@ -178,19 +174,15 @@ class OutageLog:
     with a status belongs to that part, one without a status to the whole backend.
     """
 
-    def __init__(
-        self, fields: Mapping[str, str], clock: Callable[[], float], subject: Callable[[str], str] = lambda _: ""
-    ) -> None:
-        self._fields = fields
-        self._clock = clock
-        self._subject = subject
-        self._noted: dict[_Kind, _Noted] = {}
-        self._outages: dict[_Kind, _Outage] = {}
+    fields: Mapping[str, str]
+    clock: Callable[[], float]
+    subject: Callable[[str], str] = lambda _: ""
+    _noted: dict[_Kind, _Noted] = field(default_factory=dict)
+    _outages: dict[_Kind, _Outage] = field(default_factory=dict)
 
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
-        """A request failed, by the fault of the backend or of the request."""
         scope = None if error.status is None else self._scope(path, reads)
-        lasting, now = error.blame is not Blame.REQUEST, self._clock()
+        lasting, now = error.blame is not Blame.REQUEST, self.clock()
         kind = self._distinct(_Kind(scope, error.reason, _NUMBER.sub("0", str(error)), lasting), now)
         noted = self._noted.setdefault(kind, _Noted())
         noted.latest = now
@@ -204,14 +196,13 @@ class OutageLog:
         log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
 
     def succeeded(self, path: str = "", *, reads: bool = True) -> None:
-        """A request was answered."""
         if not self._outages:
             return
         over = {None, self._scope(path, reads)}
         for kind in [each for each in self._outages if each.scope in over]:
             outage = self._outages.pop(kind)
             if outage.logged:
-                after = {"after_s": round(self._clock() - outage.began, 1), "failed": outage.failed}
+                after = {"after_s": round(self.clock() - outage.began, 1), "failed": outage.failed}
                 log.info("backend is well again", **self._identify(path), reason=kind.reason.value, **after)
 
     def _distinct(self, kind: _Kind, now: float) -> _Kind:
@@ -224,8 +215,8 @@ class OutageLog:
 
     def _scope(self, path: str, reads: bool) -> Hashable:
         # A key may read what it may not write.
-        return self._subject(path), reads
+        return self.subject(path), reads
 
     def _identify(self, path: str) -> dict[str, str]:
-        subject = self._subject(path)
-        return {**self._fields, **({"collection": subject} if subject else {})}
+        subject = self.subject(path)
+        return {**self.fields, **({"collection": subject} if subject else {})}

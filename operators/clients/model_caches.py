@@ -46,9 +46,9 @@ def _embedding_size(key: tuple[str, str], vector: Embedding | SparseVector) -> i
 class ScoreCache:
     """The scores of one model, at most `size` pairs of query and text; the queries longest unused leave first.
 
-    A text is known by its hash, in any document: a score depends on the query and the text alone. An
-    omission of a document is not cached, for it depends on the other documents of its call; once a model has left one
-    out, a query's scores are known all or not at all, so that it always judges them together.
+    A text is known by its hash, in any document: a score depends on the query and the text alone. The omission of a
+    document depends on the others of its call, and is not cached; once a model has left one out, a query's scores are
+    known all or not at all, so that it always judges them together.
     """
 
     def __init__(self, size: int) -> None:
@@ -79,9 +79,8 @@ class ScoreCache:
 class VerdictCache:
     """The verdicts of one reranker on at most `size` candidates in all; those longest unused leave first.
 
-    A verdict holds for the same namespace and query, and for the same texts in the same order, in any documents: a
-    reranker that compares its candidates, or leaves some out, may judge a text otherwise among others. With a cached
-    verdict, further pages cost no call. Any thread may use it.
+    A verdict holds for the same namespace, query, and texts in the same order, in any documents: a reranker that
+    compares its candidates, or leaves some out, may judge a text otherwise among others. Any thread may use it.
     """
 
     def __init__(self, size: int) -> None:

@@ -30,14 +30,8 @@ has most of the same terms: it has no forms but those with a digit, and the tail
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
 
-_KEPT: Final = 8192
-"""Words at most whose terms are kept."""
-
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
-
-_JOINED: Final = "stopwords"
-"""The beginning of the term of a text that has stop words alone."""
 
 _ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
@@ -47,8 +41,7 @@ _TURKISH: Final = frozenset({"turkish", "tr"})
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `analysis` is the version of the analysis. `fields`, the `columns`, are searched, each with its weight. `name`
-    distinguishes the analyser from every other.
+    `fields`, the `columns`, are searched, each with its weight. `name` distinguishes the analyser from every other.
     """
 
     def __init__(
@@ -71,7 +64,7 @@ class Bm25:
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
         # Queries share most of their words.
-        self._known = lru_cache(_KEPT)(self._make_terms)
+        self.terms_of = lru_cache(8192)(self._make_terms)
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
@@ -92,7 +85,6 @@ class Bm25:
         return self._weigh(texts, self._language(payload.get(LANG)))
 
     def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
-        """Return the trigrams of the words of a document's searched fields."""
         texts = ((_readable(join_fields(payload, [field])), weight) for field, weight in self.fields.items())
         return trigrams_of_document(list(texts))
 
@@ -130,7 +122,7 @@ class Bm25:
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
         """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
-        return self._model.embed_query(_JOINED + fold_accents("".join(each.text for each in words))).indices
+        return self._model.embed_query("stopwords" + fold_accents("".join(each.text for each in words))).indices
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
@@ -165,11 +157,8 @@ class Bm25:
         """Return a query's terms with their weights, or None if it has none."""
         return query_vector(self.words(text))
 
-    def terms_of(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
+    def _make_terms(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
         """The terms of one word or form, in each language; of a stop word if `stop_words` count."""
-        return self._known(word, stop_words)
-
-    def _make_terms(self, word: str, stop_words: bool) -> Sequence[int]:
         if self.analysis == PLAIN:
             return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting

@@ -1,13 +1,10 @@
 """The catalogue: the description of each configured collection, read at the start and again every few seconds.
 
-Rules
------
 - Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
-- An alias is the collection that it stands for; it may be given to another one at any time. Who misses the collection
-  that it stood for has the aliases read at once. A flow with other settings than that one's stays where it is
-  (`survey`).
+- An alias may be given to another collection at any time. Who misses the one that it stood for has the aliases read at
+  once. A flow with other settings than the new one's stays where it is (`survey`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
@@ -16,6 +13,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
 
@@ -52,80 +50,76 @@ _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
-OnReading = Callable[[str, Surveyed], None]
-"""Gets a collection's description at each reading; called on the loop that reads."""
 
-
+@dataclass(eq=False)
 class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 
-    `hides`: some sources see fewer documents than others, and contexts that don't separate them are not searched.
-    `choice`: the flow's choice among the generations of an index.
+    `seen` gets each description, on the loop that reads. `hides`: some sources see fewer documents than others, and
+    contexts that don't separate them are not searched. `choice`: the flow's choice among the generations of an index.
     """
 
-    def __init__(
-        self,
-        qdrant: QdrantClient,
-        settings: QdrantSettings,
-        seen: OnReading = lambda *_: None,
-        *,
-        hides: bool = False,
-        choice: Choice = ANY,
-    ) -> None:
-        self._qdrant = qdrant
-        self._settings = settings
-        self._seen = seen
-        self._hides = hides
-        self._choice = choice
-        self._names = {key: name for key, name in settings.vectors if key in _USUAL and name is not None}
-        self._models = {name: self._analyser_of(name) for name in settings.physical}
+    qdrant: QdrantClient
+    settings: QdrantSettings
+    seen: Callable[[str, Surveyed], None] = lambda *_: None
+    hides: bool = field(default=False, kw_only=True)
+    choice: Choice = field(default=ANY, kw_only=True)
+    _capabilities: dict[str, Capabilities] = field(default_factory=dict, init=False)
+    _warned: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _described: dict[str, tuple[str, object, int]] = field(default_factory=dict, init=False)
+    _makings: Counter[str] = field(default_factory=Counter, init=False)
+    _named: dict[str, str] = field(default_factory=dict, init=False)
+    _reading: asyncio.Task[object] | None = field(default=None, init=False)
+    _began: float = field(default=-inf, init=False)
+
+    def __post_init__(self) -> None:
+        self._names = {key: name for key, name in self.settings.vectors if key in _USUAL and name is not None}
+        self._models = {name: self._analyser_of(name) for name in self.settings.physical}
         self._others = self._analyser_of("")
-        self._capabilities: dict[str, Capabilities] = {}
-        self._warned: set[tuple[str, str]] = set()
-        self._described: dict[str, tuple[str, object, int]] = {}
-        self._makings: Counter[str] = Counter()
-        self._named: dict[str, str] = {}
-        self._reading: asyncio.Task[object] | None = None
-        self._began = -inf
 
     def capabilities_of(self, collection: str) -> Capabilities:
         """The capabilities of a collection, by the name or the alias that the configuration has for it."""
         known = self._capabilities.get(collection)
         if known is None:
-            context = self._settings.context.on and not self._hides
+            context = self.settings.context.on and not self.hides
             known = self._capabilities[collection] = Capabilities(
                 collection,
                 {key: _USUAL[key] for key in self._names if context or key not in _CONTEXTS},
                 making=self._makings[collection],
-                expires=not self._settings.of_another_tool,
+                expires=not self.settings.of_another_tool,
             )
         return known
 
     def analyser(self, collection: str) -> Bm25:
-        """The model that makes a collection's terms."""
         return self._models.get(collection, self._others)
 
     async def refresh(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
-        collections = self._settings.physical
-        aliases = await find_aliases(self._qdrant, timeout)
-        resolved = await asyncio.gather(*(self._resolve(collection, aliases, timeout) for collection in collections))
+        collections = self.settings.physical
+        aliases = await find_aliases(self.qdrant, timeout)
+
+        async def resolve(name: str) -> Surveyed | BackendError:
+            present, _, _ = self._described.get(name, (None, None, 0))
+            return await attempt(resolve_collection(self.qdrant, name, aliases, self.choice, timeout, present))
+
         errors = {}
-        for collection, found in zip(collections, resolved, strict=True):
+        for collection, found in zip(collections, await asyncio.gather(*map(resolve, collections)), strict=True):
             if isinstance(found, BackendError):
                 errors[collection] = found
-                self._warn(collection, found)
+                if (collection, found.reason) not in self._warned:
+                    self._warned.add((collection, found.reason))
+                    why = {"collection": collection, "reason": str(found)}
+                    log.warning("collection cannot be read: taken as configured", **why)
                 continue
-            name, info = found.physical, found.info
-            self._seen(collection, found)
-            self._note(collection, name, info)
-            if info is None:
+            self.seen(collection, found)
+            self._note(collection, found)
+            if (info := found.info) is None:
                 self._capabilities.pop(collection, None)
                 self._models[collection] = self._analyser_of(collection)
             else:
                 self._capabilities[collection] = self._capable(collection, found, info)
                 if found.alias is not None:
-                    self._qdrant.take_over(name, found.alias)
+                    self.qdrant.take_over(found.physical, found.alias)
                 self._named[self._physical(collection)] = collection
                 self._read_analysis(collection, info.metadata)
         return errors
@@ -158,15 +152,14 @@ class Catalogue:
             lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
             await asyncio.sleep(EVERY if lasting else _SOON)
 
-    async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Surveyed | BackendError:
-        present, _, _ = self._described.get(collection, (None, None, 0))
-        return await attempt(resolve_collection(self._qdrant, collection, aliases, self._choice, timeout, present))
-
     def _capable(self, collection: str, found: Surveyed, info: CollectionInfo) -> Capabilities:
-        fields, another = self._qdrant.fields, self._settings.of_another_tool
+        fields, another = self.qdrant.fields, self.settings.of_another_tool
+        vectors = {key: _modifier(key, vector, info) for key, vector in self._names.items()}
+        mixed = self.hides and mixed_contexts(self.settings.vectors, info)
+        absent = {key for key in _CONTEXTS & vectors.keys() if vectors[key] is None or mixed}
         return Capabilities(
             found.physical,
-            self._searchable(info),
+            {key: each for key, each in vectors.items() if key not in absent},
             fields.answerable({fields.name(path): described for path, described in info.indexes.items()}),
             info.strict,
             alias=found.alias,
@@ -175,20 +168,14 @@ class Catalogue:
             foreign=another,
         )
 
-    def _searchable(self, info: CollectionInfo) -> dict[str, Modifier | None]:
-        """The vectors that are configured, as `Capabilities` has them; of contexts those that are there."""
-        found = {key: _modifier(key, vector, info) for key, vector in self._names.items()}
-        mixed = self._hides and mixed_contexts(self._settings.vectors, info)
-        return {key: each for key, each in found.items() if key not in _CONTEXTS or (each is not None and not mixed)}
-
     def _analyser_of(self, collection: str) -> Bm25:
         """The analyser of a collection that says nothing of its own, or isn't there."""
-        analysis = PLAIN if self._settings.of_another_tool else CURRENT
-        return Bm25(self._settings.bm25_settings(collection), analysis, self._settings.search_fields)
+        analysis = PLAIN if self.settings.of_another_tool else CURRENT
+        return Bm25(self.settings.bm25_settings(collection), analysis, self.settings.search_fields)
 
     def _read_analysis(self, collection: str, metadata: Mapping[str, Any]) -> None:
         """Take the parameters in a collection's metadata, or the configured ones where they can't be used."""
-        configured = self._settings.bm25_settings(collection)
+        configured = self.settings.bm25_settings(collection)
         try:
             own, analysis, fields = analysis_of(metadata)
             model = Bm25(own or configured, analysis, fields)
@@ -197,21 +184,17 @@ class Catalogue:
         if model.name != self.analyser(collection).name:
             self._models[collection] = model
 
-    def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
+    def _note(self, collection: str, found: Surveyed) -> None:
         """Count a making of a collection that is seen not to be the one of the last reading."""
+        name, info = found.physical, found.info
         described = (info.shards, info.vectors, info.sparse_vectors, info.metadata) if info is not None else None
         points = info.points if info is not None else 0
         named, before, most = self._described.get(collection, (name, described, 0))
         # Fingerprints distinguish the contents of rankstream's own documents: a deletion keeps the others cached.
-        fewer = self._settings.of_another_tool and points < most
+        fewer = self.settings.of_another_tool and points < most
         # An alias that was given to another collection has that one's name.
         self._makings[collection] += (named == name or info is None) and (described != before or fewer)
         self._described[collection] = name, described, points
-
-    def _warn(self, collection: str, error: BackendError) -> None:
-        if (collection, error.reason) not in self._warned:
-            self._warned.add((collection, error.reason))
-            log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
 def _modifier(key: str, name: str, info: CollectionInfo) -> Modifier | None:

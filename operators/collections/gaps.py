@@ -3,15 +3,13 @@
 `rankstream check` and `collections` print them, the flows log them, and readiness and the start of `rankstream index`
 depend on them: all read this one list.
 
-Rules
------
 - An index may do more than is needed of it. One that does less is a gap, and so is one that makes other terms.
 - A field that Qdrant leaves out of a description has Qdrant's default.
 - Notes are compared in rankstream's own collections alone: the terms of another program's are its affair.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -89,7 +87,7 @@ def find_gaps(needs: Iterable[Requirement], found: Surveyed) -> list[Gap]:
     """The gaps of a collection, in the order of the requirements; of one that isn't there, that alone."""
     if (info := found.info) is None:
         return [_absent(need) for need in needs if need.kind == "presence"]
-    gaps = [gap for need in needs if need.kind != "presence" for gap in _COMPARISONS[need.kind](need, info, found)]
+    gaps = [gap for need in needs for gap in _compare(need, info, found)]
     # Nothing is written to another program's collection, whatever else it lacks.
     return [gap if found.owner or gap.kind == "owner" else replace(gap, stops=False) for gap in gaps]
 
@@ -145,7 +143,66 @@ _ROLES: Final[Mapping[str, _Role]] = {
 }
 
 
-def _compare_vector(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+def _compare(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """The gaps of one requirement, by its kind; where `wanted` is no schema, a comment says what it is."""
+    ours, exact = found.owner is not None, info.strict.get("search_allow_exact") is not False
+    match need.kind:
+        case kind if kind in VECTORS:
+            yield from _compare_vector(need, info)
+        case kind if kind in INDEXES:
+            yield from _compare_index(need, info, found)
+        case "alias" if found.target is not None:
+            why = "made with other settings, or for another consumer group"
+            what = f"the alias has {found.target}, {why}: flows stay with {found.physical}"
+            cure = "Use the configuration of the new index: docs/how-to/reindexing.md."
+            yield Gap(need, Severity.PARTIAL, what, cure)
+        case "settings" if notes.generation_of(info) and need.wanted not in {None, notes.settings_of(info)}:
+            what = "rankstream reindex made it with other settings, and no document is written to it with these"
+            cure = "Run rankstream reindex with this configuration, or use the configuration that it was made with."
+            yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
+        case "owner" if not ours:
+            effect = f"another program created the collection, which rankstream only reads, and {STOPPED}"
+            what = "it is not rankstream's own, and no document is written to it"
+            yield Gap(need, Severity.PARTIAL, what, _ANOTHERS, effect, stops=True)
+        case "shard keys" if info.by_key and ours:
+            what = "Qdrant takes no document without a shard key here (sharding_method: custom)"
+            cure = "Name a collection that does not exist, which is then created, or one without shard keys."
+            yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
+        case "expiry" if ours and not notes.expires(info):
+            # Wanted: a default age of documents.
+            loss = Severity.PARTIAL if need.wanted else Severity.NONE
+            what = "in this collection of an earlier version, expires_at is a field as any other"
+            yield Gap(need, loss, what, _INDEX_AGAIN, "documents do not expire")
+        case "prompts":
+            yield from _compare_prompts(need, notes.notes_of(info).get(notes.PROMPTS))
+        case "terms" if notes.OURS in info.metadata:
+            yield from _compare_terms(need, info.metadata)
+        case "contexts" if notes.mixed_contexts(need.wanted, info):
+            # Needed by a firewall, which separates sources.
+            what = "contexts may hold words of neighbours of another classification or with other labels"
+            yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, _ROLES["context"].effect)
+        case "shards" if need.name in info.sparse_vectors and (info.shards != 1 or info.by_key):
+            several = "shards by key" if info.by_key else f"{info.shards} shards"
+            counted = "Qdrant counts the rarity of a term in each: keyword scores depend on a document's shard"
+            what = f"the collection has {several}, and {counted}"
+            cure = "Use one shard where it holds the documents: docs/reference/collections.md."
+            yield Gap(need, Severity.PARTIAL, what, cure)
+        case "limit" if (bound := info.strict.get(need.name)) is not None and bound < need.wanted:
+            what = f"strict mode {_LIMITS[need.name].format(bound, need.wanted)}"
+            cure = f"Raise the limit in the strict mode of the collection ({need.name})."
+            yield Gap(need, Severity.PARTIAL, what, cure)
+        case "late interaction" if need.name in info.vectors:
+            if not exact:
+                what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"
+                yield Gap(need, Severity.PARTIAL, what, "Set search_allow_exact to true for less traffic.")
+            # Wanted: tokens are counted.
+            if need.wanted and (not exact or "max_query_limit" in info.strict):
+                what = "strict mode forbids to count tokens: late interaction weighs rare and common tokens alike"
+                cure = "Allow exact searches and any limit, or ignore it: it changes little."
+                yield Gap(need, Severity.PARTIAL, what, cure)
+
+
+def _compare_vector(need: Requirement, info: CollectionInfo) -> Iterator[Gap]:
     role = _ROLES[need.kind]
     compare = _dense if "size" in need.wanted else _sparse
     for severity, what in compare(need.name, need.wanted, info):
@@ -185,62 +242,21 @@ def _sparse(name: str, wanted: Schema, info: CollectionInfo) -> Iterator[tuple[S
         yield Severity.SLIGHT, f"the sparse vector {name} has the modifier {has}, and should have {needed}"
 
 
-def _compare_alias(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    if found.target is not None:
-        why = "made with other settings, or for another consumer group"
-        what = f"the alias has {found.target}, {why}: flows stay with {found.physical}"
-        yield Gap(need, Severity.PARTIAL, what, "Use the configuration of the new index: docs/how-to/reindexing.md.")
-
-
-def _compare_settings(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    if notes.generation_of(info) is not None and need.wanted not in {None, notes.settings_of(info)}:
-        what = "rankstream reindex made it with other settings, and no document is written to it with these"
-        cure = "Run rankstream reindex with this configuration, or use the configuration that it was made with."
-        yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
-
-
-def _compare_owner(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    if found.owner is None:
-        effect = f"another program created the collection, which rankstream only reads, and {STOPPED}"
-        what = "it is not rankstream's own, and no document is written to it"
-        yield Gap(need, Severity.PARTIAL, what, _ANOTHERS, effect, stops=True)
-
-
-def _compare_shard_keys(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    if info.by_key and found.owner is not None:
-        what = "Qdrant takes no document without a shard key here (sharding_method: custom)"
-        cure = "Name a collection that does not exist, which is then created, or one without shard keys."
-        yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
-
-
-def _compare_expiry(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """`wanted`: documents have a default age."""
-    if found.owner is not None and not notes.expires(info):
-        loss = Severity.PARTIAL if need.wanted else Severity.NONE
-        what = "in this collection of an earlier version, expires_at is a field as any other"
-        yield Gap(need, loss, what, _INDEX_AGAIN, "documents do not expire")
-
-
-def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+def _compare_prompts(need: Requirement, noted: object) -> Iterator[Gap]:
     """Compare the prompts of the embedder; without an embedder none are wanted (None)."""
-    noted = notes.notes_of(info).get(notes.PROMPTS)
     if isinstance(noted, Mapping) and need.wanted is not None and noted != need.wanted:
         one, other = (json.dumps(each) if each else "none" for each in (noted, need.wanted))
         what = f"prompts differ: the index was made with {one}, and the configuration has {other}"
-        cure = (
-            "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
-            " creates: see docs/how-to/reindexing.md."
-        )
+        again = "index all documents again, into a collection that rankstream creates: see docs/how-to/reindexing.md."
+        cure = f"Correct embedder.prompts and the prefixes, or {again}"
         yield Gap(need, Severity.PARTIAL, what, cure, "the vector leg finds less")
 
 
-def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+def _compare_terms(need: Requirement, metadata: Mapping[str, Any]) -> Iterator[Gap]:
     """Compare the analyser and the searched fields."""
     wanted, searched = need.wanted
-    if notes.OURS not in info.metadata:
-        return
     try:
-        noted, analysis, fields = notes.analysis_of(info.metadata)
+        noted, analysis, fields = notes.analysis_of(metadata)
     except ValueError:
         what = "its metadata about terms are none of this version's, and the configured analyser is used"
         yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg may find less")
@@ -256,13 +272,6 @@ def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> 
     for name in (each for each in configured if made[each] != configured[each]):
         what = f"{name} {_word(made[name])}, and the configuration has {_word(configured[name])}"
         yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg analyses texts as the index was made")
-
-
-def _compare_contexts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """Compare contexts with the firewall, which must not be on where they mix sources."""
-    if notes.mixed_contexts(need.wanted, info):
-        what = "contexts may hold words of neighbours of another classification or with other labels"
-        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, _ROLES["context"].effect)
 
 
 def _compare_index(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
@@ -305,51 +314,3 @@ def _differences(field: str, wanted: Schema, there: Schema) -> Iterator[tuple[Se
 
 def _word(value: object) -> str:
     return "none" if value in (None, {}) else str(value).lower()
-
-
-def _compare_shards(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """Compare the shards: terms are counted in each."""
-    if need.name not in info.sparse_vectors or (info.shards == 1 and not info.by_key):
-        return
-    several = "the collection has shards by key" if info.by_key else f"the collection has {info.shards} shards"
-    what = f"{several}, and Qdrant counts the rarity of a term in each: keyword scores depend on a document's shard"
-    cure = "Use one shard where it holds the documents: docs/reference/collections.md."
-    yield Gap(need, Severity.PARTIAL, what, cure)
-
-
-def _compare_limit(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    bound = info.strict.get(need.name)
-    if bound is not None and bound < need.wanted:
-        what = f"strict mode {_LIMITS[need.name].format(bound, need.wanted)}"
-        yield Gap(need, Severity.PARTIAL, what, f"Raise the limit in the strict mode of the collection ({need.name}).")
-
-
-def _compare_tokens(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """Compare what late interaction needs; it counts tokens where `wanted`."""
-    strict = info.strict
-    if need.name not in info.vectors:
-        return
-    if strict.get("search_allow_exact") is False:
-        what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"
-        yield Gap(need, Severity.PARTIAL, what, "Set search_allow_exact to true for less traffic.")
-    if need.wanted and (strict.get("search_allow_exact") is False or "max_query_limit" in strict):
-        what = "strict mode forbids to count tokens: late interaction weighs rare and common tokens alike"
-        yield Gap(need, Severity.PARTIAL, what, "Allow exact searches and any limit, or ignore it: it changes little.")
-
-
-_COMPARISONS: Final[Mapping[str, Callable[[Requirement, CollectionInfo, Surveyed], Iterator[Gap]]]] = {
-    **dict.fromkeys(VECTORS, _compare_vector),
-    **dict.fromkeys(INDEXES, _compare_index),
-    "alias": _compare_alias,
-    "settings": _compare_settings,
-    "owner": _compare_owner,
-    "shard keys": _compare_shard_keys,
-    "expiry": _compare_expiry,
-    "prompts": _compare_prompts,
-    "terms": _compare_terms,
-    "contexts": _compare_contexts,
-    "shards": _compare_shards,
-    "limit": _compare_limit,
-    "late interaction": _compare_tokens,
-}
-"""Kind of requirement -> its comparison."""

@@ -1,8 +1,7 @@
 """The making of the collections that documents are indexed into, by their requirements."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -10,15 +9,7 @@ from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.notes import collection_metadata, generation_of
-from operators.collections.requirements import (
-    INDEXES,
-    VECTORS,
-    Requirement,
-    Surveyed,
-    format_schema,
-    index_needs,
-    vectors,
-)
+from operators.collections.requirements import STORED, Requirement, Surveyed, format_schema, index_needs, vectors
 from operators.collections.survey import ANY, Choice, survey
 from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
@@ -38,7 +29,6 @@ _SEVERAL: Final = (
 Notes = Callable[[str], Mapping[str, Any]]
 """The metadata of a new collection, by its name."""
 
-_CONFLICT: Final = 409
 
 # The copy is what searches read first: it stays in memory where the vectors are read from disk.
 _QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
@@ -111,10 +101,9 @@ async def ensure(
 ) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. The creation of
-    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
-    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
-    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
+    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. `writes`:
+    documents will be written to each collection, so one of another program is refused; else it is left alone. Raises
+    ConfigError for that and for all else that isn't as documents need it, before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:
@@ -130,7 +119,13 @@ async def ensure(
     for each in surveyed:
         if each.error is not None:
             raise each.error
-    problems = [problem for each in surveyed for problem in _problems(each)]
+    problems = []
+    for each in surveyed:
+        for gap in each.gaps:
+            if gap.stops:
+                problems.append(f"Qdrant collection {each.name}: {gap.what}. {gap.cure}")
+            elif gap.kind in STORED and not each.foreign:
+                log.warning("collection is not as it should be", collection=each.name, difference=gap.what)
     groups = sorted({generation.group for each in surveyed if (generation := generation_of(each.info)) is not None})
     if writes and len(groups) > 1:
         problems.append(_SEVERAL)
@@ -150,11 +145,9 @@ def steps(
     for each in surveyed:
         if each.info is not None:
             if add and (foreign or not each.foreign):
-                lacking = [gap.need for gap in each.gaps if gap.kind == "missing index"]
-                made += [MakingStep(each.physical, need) for need in lacking]
+                made += [MakingStep(each.physical, gap.need) for gap in each.gaps if gap.kind == "missing index"]
         elif create and each.error is None:
-            made.append(MakingStep(each.name))
-            made += [MakingStep(each.name, need) for need in index_needs(settings)]
+            made += [MakingStep(each.name, need) for need in (None, *index_needs(settings))]
     return made
 
 
@@ -168,22 +161,11 @@ async def take(
         await qdrant.create_index(step.collection, need.name, need.wanted, timeout=timeout)
         return
     try:
-        noted = notes if notes is not None else partial(_notes, settings)
-        created = {**configuration(settings), "metadata": noted(step.collection)}
+        own = settings.bm25_settings(step.collection)
+        noted = notes(step.collection) if notes else collection_metadata(own, fields=settings.search_fields)
+        created = {**configuration(settings), "metadata": noted}
         await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.
-        if error.status != _CONFLICT:
+        if error.status != 409:
             raise
-
-
-def _notes(settings: QdrantSettings, name: str) -> Mapping[str, Any]:
-    return collection_metadata(settings.bm25_settings(name), fields=settings.search_fields)
-
-
-def _problems(surveyed: Surveyed) -> Iterator[str]:
-    for gap in surveyed.gaps:
-        if gap.stops:
-            yield f"Qdrant collection {surveyed.name}: {gap.what}. {gap.cure}"
-        elif gap.kind in VECTORS | INDEXES and not surveyed.foreign:
-            log.warning("collection is not as it should be", collection=surveyed.name, difference=gap.what)

@@ -17,27 +17,12 @@ OURS: Final = "rankstream"
 
 PROMPTS: Final = "prompts"
 
-_BM25: Final = "bm25"
-_ANALYSIS: Final = "analysis"
-_FIELDS: Final = "fields"
-_EMBEDDER: Final = "embedder"
-_CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
-_EXPIRY: Final = "expiry"
-_SETTINGS: Final = "settings"
-_GENERATION: Final = "generation"
-
-Purposes = Mapping[str, Mapping[str, str]]
-"""The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The making of a collection by `rankstream reindex`.
-
-    `group` has the offsets of the documents topic that stand for it, `replaces` is the collection before it, if there
-    was one.
-    """
+    """The making of a collection by `rankstream reindex`; `group` has its offsets, it `replaces` the one before."""
 
     group: str
     replaces: str | None = None
@@ -45,7 +30,7 @@ class Generation:
 
 def collection_metadata(
     settings: Bm25Settings,
-    purposes: Purposes | None = None,
+    purposes: Mapping[str, Mapping[str, str]] | None = None,
     fields: Mapping[str, float] = DEFAULT_FIELDS,
     model: str | None = None,
     making: str | None = None,
@@ -53,21 +38,20 @@ def collection_metadata(
 ) -> dict[str, Any]:
     """The metadata of a new collection.
 
-    `purposes` are the prompts of the embedder and `model` its model, where one is configured; `making` is the hash of
-    the settings.
+    `purposes` are the prompts of the embedder, `model` is its model, and `making` the hash of the settings.
     """
     # An earlier version knows the other parameters only.
     newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
     notes = {
-        _BM25: settings.model_dump(mode="json", exclude=newer),
-        _ANALYSIS: CURRENT,
-        _FIELDS: dict(fields),
-        _CONTEXTS: _BY_ACCESS,
-        _EXPIRY: EXPIRES_AT,
+        "bm25": settings.model_dump(mode="json", exclude=newer),
+        "analysis": CURRENT,
+        "fields": dict(fields),
+        "contexts": _BY_ACCESS,
+        "expiry": EXPIRES_AT,
         PROMPTS: purposes,
-        _EMBEDDER: model,
-        _SETTINGS: making,
-        _GENERATION: asdict(generation) if generation is not None else None,
+        "embedder": model,
+        "settings": making,
+        "generation": asdict(generation) if generation is not None else None,
     }
     return {OURS: {name: each for name, each in notes.items() if each is not None}}
 
@@ -80,13 +64,13 @@ def notes_of(info: CollectionInfo | None) -> Mapping[str, Any]:
 
 def settings_of(info: CollectionInfo | None) -> str | None:
     """The hash of the settings that a collection was made with; None if it does not say."""
-    found = notes_of(info).get(_SETTINGS)
+    found = notes_of(info).get("settings")
     return found if isinstance(found, str) else None
 
 
 def generation_of(info: CollectionInfo | None) -> Generation | None:
     """The generation that a collection is; None of one that `rankstream reindex` did not make."""
-    match notes_of(info).get(_GENERATION):
+    match notes_of(info).get("generation"):
         case {"group": str(group), "replaces": None | str() as replaces}:
             return Generation(group, replaces)
     return None
@@ -94,13 +78,13 @@ def generation_of(info: CollectionInfo | None) -> Generation | None:
 
 def expires(info: CollectionInfo) -> bool:
     """True if the collection says that its documents expire: in one of an earlier version `expires_at` is a field."""
-    return notes_of(info).get(_EXPIRY) == EXPIRES_AT
+    return notes_of(info).get("expiry") == EXPIRES_AT
 
 
 def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
     """True if the collection has contexts that may hold words of documents that fewer sources see."""
     there = names.dense_context in info.vectors or names.sparse_context in info.sparse_vectors
-    return there and notes_of(info).get(_CONTEXTS) != _BY_ACCESS
+    return there and notes_of(info).get("contexts") != _BY_ACCESS
 
 
 def analysis_of(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, Mapping[str, float]]:
@@ -111,11 +95,11 @@ def analysis_of(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, 
     ours = metadata.get(OURS, {})
     if not isinstance(ours, Mapping):
         raise ValueError("no object")
-    analysis = ours.get(_ANALYSIS, PLAIN)
+    analysis = ours.get("analysis", PLAIN)
     if analysis not in range(PLAIN, CURRENT + 1):
         raise ValueError("another analysis")
-    fields = ours.get(_FIELDS, DEFAULT_FIELDS)
+    fields = ours.get("fields", DEFAULT_FIELDS)
     if not isinstance(fields, Mapping) or not all(isinstance(weight, int | float) for weight in fields.values()):
         raise ValueError("no fields with weights")
-    own = Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+    own = Bm25Settings.model_validate(ours["bm25"], strict=True) if "bm25" in ours else None
     return own, analysis, fields

@@ -22,7 +22,6 @@ CLOSE: Final = 5.0
 _NAMESPACES: Final = 10_000
 """Namespaces that Qdrant counts at most in one request."""
 
-_PAGE: Final = 1_000
 
 Offsets = Mapping[int, int]
 """By partition of the documents topic."""
@@ -122,15 +121,13 @@ async def _next(
 
 
 async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
-    """The number of documents of each namespace, without those that have expired. Raises BackendError.
-
-    Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
-    """
+    """The number of documents of each namespace, without those that have expired. Raises BackendError."""
     alive: dict[str, Any] = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}
-    documents = qdrant.records(collection, alive, limit=_PAGE, fields=(NAMESPACE,), timeout=timeout)
+    # Qdrant may not count them, or there are too many namespaces.
+    documents = qdrant.records(collection, alive, limit=1_000, fields=(NAMESPACE,), timeout=timeout)
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
 
@@ -140,15 +137,11 @@ async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: floa
 
 
 async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[AliasMove]:
-    """Give the aliases back to the collections before, in one step; the moves that this was.
-
-    Raises ConfigError where there is none, and BackendError.
-    """
+    """Give the aliases back to the collections before, in one step; the moves. Raises ConfigError, BackendError."""
     moves = await _find_replaced(qdrant, names, timeout)
     if not moves:
-        raise ConfigError(
-            f"{', '.join(names)}: no alias has a collection that rankstream reindex put in place of another"
-        )
+        missing = "no alias has a collection that rankstream reindex put in place of another"
+        raise ConfigError(f"{', '.join(names)}: {missing}")
     # A collection that has the name itself needs no alias.
     targets = {move.alias: None if move.after == move.name else move.after for move in moves}
     await qdrant.change_aliases(targets, timeout=timeout)
@@ -170,10 +163,7 @@ async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: fl
 
 
 async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[str]:
-    """Delete the collections that those of the aliases replaced; their names. Raises BackendError.
-
-    A name that becomes free is given to its collection as an alias.
-    """
+    """Delete the collections that others replaced, and return their names; a configured name becomes an alias."""
     dropped = []
     for move in await _find_replaced(qdrant, names, timeout):
         await qdrant.drop_collection(move.after, timeout=timeout)

@@ -32,11 +32,11 @@ INDEXES: Final = frozenset({"index", "configured index"})
 SEARCHED: Final = VECTORS | {"presence", "alias", "prompts", "terms", "contexts"}
 """Kinds by which searches find less or otherwise than configured."""
 
-MADE: Final = VECTORS | INDEXES | {"prompts", "terms", "contexts"}
+STORED: Final = VECTORS | INDEXES
+MADE: Final = STORED | {"prompts", "terms", "contexts"}
 """Kinds in which a collection is not as it would be made today."""
 
 CORRECT: Final = "Correct qdrant.dimension or qdrant.vectors, or name another collection."
-"""The cure of a vector that differs."""
 
 STOPPED: Final = "rankstream index does not start"
 
@@ -51,8 +51,7 @@ _TYPES: Final[Mapping[str, Schema]] = {
 # cost many times the graph. A field needs no links if few points have a value, or few searches by vector filter by it.
 _UNLINKED: Final[Schema] = {"enable_hnsw": False}
 _INTEGER: Final[Schema] = {**_TYPES["integer"], **_UNLINKED}
-_PREFIXED: Final = _TYPES["keyword"]
-_UNLINKED_PREFIXED: Final[Schema] = {**_PREFIXED, **_UNLINKED}
+_UNLINKED_PREFIXED: Final[Schema] = {**_TYPES["keyword"], **_UNLINKED}
 _KEYWORD: Final[Schema] = {"type": "keyword"}
 _TENANT: Final[Schema] = {"type": "keyword", "is_tenant": True}
 _LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False, **_UNLINKED}
@@ -101,7 +100,6 @@ class Gap:
 
     @property
     def kind(self) -> str:
-        """The kind of requirement."""
         return self.need.kind
 
     def __str__(self) -> str:
@@ -110,12 +108,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """One collection, by the name that the configuration has for it.
+    """One collection, by the name that the configuration has for it, which may be an alias of the `physical` one.
 
-    `physical` is the collection's own name; it differs if the configured name is an alias. `alias` is the name to ask
-    by, where the key may not ask by its own. `target` is the collection that the name's alias has, where this one is
-    used all the same. `info` is None where the collection isn't there or could not be read; `error` tells the two
-    apart. Without an `owner` it is another program's, or isn't there.
+    `alias` is the name to ask by, where the key may not ask by its own. `target` is the collection that the name's
+    alias has, where this one is used all the same. `info` is None where the collection isn't there, or there was an
+    `error`. Without an `owner` it is another program's, or isn't there.
     """
 
     name: str
@@ -176,7 +173,7 @@ def indexes(columns: Iterable[str] = keys.COLUMNS) -> dict[str, Schema]:
         keys.TOKEN_IDS: _LOOKUP,
         **dict.fromkeys(keys.TIMES, _TYPES["datetime"]),
         # Queries may filter by how a value begins.
-        **dict.fromkeys(sorted(keys.INDEXED - {"id", keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
+        **dict.fromkeys(sorted(keys.INDEXED - {"id", keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _TYPES["keyword"]),
         **dict.fromkeys(["id", keys.WHOLE_TITLE, *map(keys.words_key, columns)], _UNLINKED_PREFIXED),
         **{keys.text_key(column): _TEXT for column in columns},
     }
@@ -190,10 +187,8 @@ def index_needs(settings: QdrantSettings) -> list[Requirement]:
     elif settings.namespaces != "none":
         own = {settings.payload_path(keys.NAMESPACE): _TENANT}
     configured = {settings.payload_path(field): _TYPES[kind] for field, kind in settings.indexes.items()}
-    return [
-        Requirement("index" if field in own else "configured index", schema, field)
-        for field, schema in (configured | own).items()
-    ]
+    needed = (configured | own).items()
+    return [Requirement("index" if field in own else "configured index", schema, field) for field, schema in needed]
 
 
 def parse_schema(index: Mapping[str, Any]) -> Schema:

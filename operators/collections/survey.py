@@ -2,15 +2,13 @@
 
 A name has had several generations of its index, one after the other.
 
-Rules
------
 - The name stands for the collection that the alias of this name has. Where a collection has the name itself, Qdrant
   allows no such alias: the alias has SUFFIX behind it.
 - A collection notes the settings that it was made with. A flow with other settings does not follow an alias to it: it
   stays with the collection that it has used, or, at its start, goes to the nearest earlier one that was made with its
   settings. Where there is none, it takes the collection as it is.
-- Offsets belong to a generation: its indexing flow commits in the consumer group that the collection notes. A running
-  indexing flow never follows an alias to a collection of another group.
+- Offsets belong to a generation: its indexing flow commits in the consumer group that the collection notes, and never
+  follows an alias to a collection of another group while it runs.
 """
 
 import asyncio
@@ -29,8 +27,6 @@ from schemas.settings import QdrantSettings
 
 SUFFIX: Final = ".rankstream"
 """End of the alias of a name that a collection has itself."""
-
-_NOT_FOUND: Final = 404
 
 
 def alias_of(name: str, aliases: Mapping[str, str]) -> str | None:
@@ -51,8 +47,7 @@ async def find_aliases(qdrant: QdrantClient, timeout: float) -> Mapping[str, str
 class Choice:
     """A flow's choice among generations: `settings` has the hash of its own for a name of the configuration.
 
-    `group` is the consumer group of an indexing flow, `default` that of collections that note none; None for flows that
-    only read.
+    `group` is the consumer group of an indexing flow, `default` that of collections that note none.
     """
 
     settings: Callable[[str], str | None] = lambda _: None
@@ -106,7 +101,7 @@ async def _describe(qdrant: QdrantClient, name: str, physical: str, alias: str |
     try:
         return Surveyed(name, physical, await qdrant.collection_info(physical, timeout=timeout))
     except BackendError as error:
-        if error.status == _NOT_FOUND:
+        if error.status == 404:
             return Surveyed(name, physical)
         if error.reason is not Reason.UNAUTHORIZED or alias is None or alias == physical:
             raise

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
-from operators.access.policy import RequestedAccess, identify, judge
+from operators.access.policy import identify, judge
 from operators.caching.keys import Scope, binding, is_readable
 from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
 from operators.query.collection import Destinations
@@ -58,8 +58,7 @@ class Normaliser:
         warnings: list[str] = []
         query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
         part, profile = event.collection, self.planner.profile(event)
-        asked = RequestedAccess(source, query.destination, part, query.namespace, OPERATION, profile)
-        denial = judge(policy, self.firewall, asked)
+        denial = judge(policy, self.firewall, query.destination, part, query.namespace, OPERATION, profile)
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
             event = event.model_copy(update=_UNSAID)

@@ -5,7 +5,7 @@ candidates with each other, `Neighbouring` the neighbours of the results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 from typing import Any, ClassVar, Final
 
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from operators.access.firewall import GUARDED, find_forbidden
 from operators.caching.bounded import Making, PayloadCache, Seen
-from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.clients.qdrant.client import Fields, QdrantClient, all_but
 from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
@@ -28,7 +28,6 @@ from schemas.document import COLUMNS, CONTENT, EXPIRES, GROUP, NEIGHBOURS, ORDER
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
-_FIELDS: Final = AllBut(index_keys(COLUMNS))
 _OF_NEIGHBOURS: Final = frozenset({"id", TEXT, GROUP, ORDER, EXPIRES})
 
 
@@ -43,7 +42,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
     depth: Callable[[InFlight], int]
     bounds: Bounds
     cache: PayloadCache | None = None
-    fields: AllBut = _FIELDS
+    fields: Fields = field(default_factory=lambda: all_but(index_keys(COLUMNS)))
 
     def missing(self, query: InFlight) -> list[str]:
         missing, payloads = self._missing(query), query.outcome.payloads

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import pytest
 import yaml
 
 from bench.ports import free_port
-from operators.access.policy import RequestedAccess, judge
+from operators.access.policy import judge
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from schemas.document import DocumentEvent
@@ -57,14 +56,14 @@ def test_the_policies_deny_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "rankstream.yaml").write_text(config.text)
     settings = load(tmp_path / "rankstream.yaml", {"qdrant": {"url": "http://localhost:6333"}})
     sources, firewall = settings.policies.sources, settings.firewall
-    deep = RequestedAccess("assistant", "default", None, "acme", "read", "deep")
-    denied = judge(sources["assistant"], firewall, deep)
+    asked = "default", None, "acme", "read"
+    denied = judge(sources["assistant"], firewall, *asked, "deep")
     [result] = of("policies.md", "json result")
     assert denied is not None
     assert json.loads(result.text)["denied"] == {"code": denied.code, "reason": denied.reason}
-    assert judge(sources["assistant"], firewall, replace(deep, profile="fast")) is None
-    assert judge(sources["back-office"], firewall, deep) is None
-    unknown = judge(settings.policies.default, firewall, deep)
+    assert judge(sources["assistant"], firewall, *asked, "fast") is None
+    assert judge(sources["back-office"], firewall, *asked, "deep") is None
+    unknown = judge(settings.policies.default, firewall, *asked, "deep")
     assert unknown is not None
     assert unknown.code is DenialCode.SOURCE_NOT_PERMITTED_TO_READ
     [document] = of("policies.md", "json document")

@@ -104,7 +104,7 @@ LOOKUPS: Mapping[tuple[str, str], Route] = {
 async def run_searches(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
     """The points that each of these searches finds."""
     with reading():
-        schema = VectorSchema.of(collection.schema)
+        schema = VectorSchema.of(collection.created)
         requests = [read_search(body, schema) for body in bodies]
     results: list[dict[str, Any]] = []
     for start in range(0, len(requests), SEARCHES_A_CALL):
@@ -124,7 +124,7 @@ async def apply_update(collection: Collection, body: Any, read: Read) -> dict[st
     with reading():
         if not isinstance(body, dict):
             raise bad_request("expected an object")
-        operations = await read(body, VectorSchema.of(collection.schema))
+        operations = await read(body, VectorSchema.of(collection.created))
     for operation in operations:
         await asyncio.sleep(0)
         run(collection, partial(_apply, operation))

@@ -35,11 +35,6 @@ BM25_MODEL = "qdrant/bm25"
 class VectorSchema(conversions.VectorSchema):
     """The named vectors of a collection, and the words in which a server refuses others."""
 
-    @classmethod
-    def of(cls, schema: conversions.VectorSchema) -> VectorSchema:
-        """The same of the engine's collection."""
-        return cls(schema.sizes, schema.multi, schema.sparse)
-
     def query(self, value: object, using: str) -> NamedVector:
         """The vector to search `using` with; raises Refusal where it doesn't fit."""
         return self._fitting(value, using, "internal.query", "", query=True)
@@ -55,7 +50,7 @@ class VectorSchema(conversions.VectorSchema):
 
     def _fitting(self, value: object, name: str, field: str, where: str, *, query: bool) -> NamedVector:
         vector = _sparse_vector(value, field, query=query)
-        if name not in self.sizes and name not in self.sparse:
+        if name not in self.dense and name not in self.sparse:
             raise wrong_input(f"Not existing vector name error: {name}")
         if (vector is None) == (name in self.sparse):
             raise wrong_input("Conversion between sparse and regular vectors failed")
@@ -66,15 +61,16 @@ class VectorSchema(conversions.VectorSchema):
         if not value or not isinstance(value[0], list):
             self._check_size(len(_numbers(value)), name, where)
             return value
-        if name not in self.multi:
+        if "multivector_config" not in self.dense[name]:
             raise wrong_input("Conversion between multi and regular vectors failed")
         for row in value:
             self._check_size(len(_numbers(row)), name, where)
         return value
 
     def _check_size(self, size: int, name: str, where: str) -> None:
-        if size != self.sizes[name]:
-            raise wrong_input(f"Vector dimension error: expected dim: {self.sizes[name]}, got {size}{where}")
+        expected = self.dense[name]["size"]
+        if size != expected:
+            raise wrong_input(f"Vector dimension error: expected dim: {expected}, got {size}{where}")
 
 
 def _sparse_vector(value: object, field: str, *, query: bool) -> SparseVector | None:

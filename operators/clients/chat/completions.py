@@ -1,16 +1,14 @@
 """Chat models behind HTTP: a system text and a user text in, the text of one answer out. Texts of strangers are quoted.
 
-Models differ in the parameters that they take. Nothing is learnt of a refusal: the configuration chooses a row of APIS,
-and `rankstream check` says whether the server takes it. Where a server differs from its row, `chat.parameters` sets a
-parameter, or leaves it out.
+Models differ in the parameters that they take: the configuration chooses a row of APIS, `chat.parameters` changes it,
+and `rankstream check` says whether the server takes it.
 
 An answer of another shape speaks against the server. A refusal, and a message without a text, speak against the texts
 of the request: they are bad responses, too, but none that the server's breaker counts, or a planted text that models
 refuse, or think long about, could shut the server off for all queries.
 
-An answer is whole if its server says so, or says nothing of its end. One that the limit of tokens cut, or that ended
-for any other reason, such as an error or a lack of resources, is a bad response: what it would have gone on to say is
-not known.
+An answer is whole if its server says so, or says nothing of its end. One that ended for another reason, such as the
+limit of tokens or an error, is a bad response: what it would have gone on to say is not known.
 """
 
 import json
@@ -29,23 +27,26 @@ Structured = Literal["none", "json_schema", "tool"]
 """The way in which a model is asked for structured output."""
 
 Fields = Mapping[str, Any]
-"""Fields of a request's body."""
 
 _TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of an answer: a JSON object of `schema`. The system text asks for it, too: not every server can."""
+    """The form of an answer: a JSON object of these properties. The system text asks for it, too."""
 
     name: str
-    schema: Mapping[str, Any]
+    properties: Mapping[str, Any]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        required = list(self.properties)
+        return {"type": "object", "properties": self.properties, "required": required, "additionalProperties": False}
 
 
 def quote(text: str) -> str:
-    """Write `text` as a JSON string that it can't end: one line, every character of it printable.
+    """Write `text` as a JSON string that it can't end: one line, every character of it printable, in any script.
 
-    Line separators, invisible characters and lone surrogates are escaped, as are quotes; letters of any script are not.
     Neither `<`, `[` nor `◁` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
     servers take those for the end of a message wherever they stand.
     """
@@ -71,10 +72,7 @@ class ChatMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API: its path, the name of its limit of tokens, and what a request has beside its prompt.
-
-    `structured` gives the fields that ask for structured output, by the way. `read` finds the message in an answer.
-    """
+    """An API. `structured` gives the fields that ask for structured output; `read` finds the message in an answer."""
 
     path: str
     prompt: Callable[[str, str], Fields]
@@ -111,10 +109,7 @@ def _read_anthropic(answer: Any) -> ChatMessage | None:
 
 
 def _join(blocks: list[Any]) -> str | None:
-    """Join the blocks' texts and tools' inputs; blocks of other types, such as thoughts, are left out.
-
-    None if one of them is no block.
-    """
+    """Join the blocks' texts and tools' inputs, without thoughts and other types; None if one of them is no block."""
     texts: list[str] = []
     for block in blocks:
         match block:
@@ -186,7 +181,6 @@ _WHOLE: Final = frozenset(
 
 _CUT: Final = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
 _FILTERED: Final = frozenset({"content_filter", "content_filtered", "refusal", "safety", "sensitive"})
-_LONGEST_REASON: Final = 40
 
 
 class NoCompletion(BackendBadResponse):
@@ -200,10 +194,9 @@ class NoCompletion(BackendBadResponse):
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model behind one backend, which is asked for at most `max_tokens` tokens.
+    """A model behind one backend; `parameters` are further fields of each request, and None leaves a field out.
 
-    `parameters` are further fields of each request; one that is None is left out. A refusal of the model, or of a
-    content filter, is BackendBadResponse, and so is an answer that was cut, or has no text.
+    A refusal of the model, or of a content filter, is BackendBadResponse, and so is an answer without an end or a text.
     """
 
     backend: Backend
@@ -214,10 +207,7 @@ class ChatModel:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     async def complete(self, system: str, user: str, form: Form, *, timeout: float) -> str:
-        """Return the text of one whole answer within `timeout` seconds; raises BackendError.
-
-        The text should hold JSON of `form`, but may hold anything.
-        """
+        """Return the text of one whole answer, which should hold JSON of `form`, but may hold anything."""
         control = Call(self.api.path, self._body(system, CONTROL, form), self._read)
         body = self._body(system, user, form)
         call = Call(self.api.path, body, self._read, repeatable=True, control=control)
@@ -226,17 +216,11 @@ class ChatModel:
         if message.refused:
             raise BackendBadResponse(f"{name}: the model refused to answer")
         if message.end in _CUT:
-            raise NoCompletion(
-                name,
-                "the answer was cut at the limit of tokens",
-                f"raise chat.max_tokens ({self.max_tokens}), or have the model think less by chat.parameters",
-            )
+            cure = f"raise chat.max_tokens ({self.max_tokens}), or have the model think less by chat.parameters"
+            raise NoCompletion(name, "the answer was cut at the limit of tokens", cure)
         if not text.strip():
-            raise NoCompletion(
-                name,
-                "an answer without a text",
-                "turn thinking off by chat.parameters, or give the server the reasoning parser of this model",
-            )
+            cure = "turn thinking off by chat.parameters, or give the server the reasoning parser of this model"
+            raise NoCompletion(name, "an answer without a text", cure)
         if len(text) > MAX_TEXT:
             raise BackendBadResponse(f"{name}: the text is too long")
         return text
@@ -268,7 +252,7 @@ class ChatModel:
             return message._replace(refused=True)
         if named not in _WHOLE | _CUT:
             # A reason of the API is a word; anything else might be a text.
-            word = f": {named}" if named.isidentifier() and len(named) <= _LONGEST_REASON else ""
+            word = f": {named}" if named.isidentifier() and len(named) <= 40 else ""
             raise BackendBadResponse(f"{self.backend.name}: the answer was broken off{word}")
         if message.text is None:
             raise BackendBadResponse(f"{self.backend.name}: no text in the answer")

@@ -1,6 +1,7 @@
 """Temporal expressions read by a chat model: the time that a query asks about."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,15 +26,7 @@ Answer {{"days": null, "tolerance": null}} if the query names no time, or only a
 
 _NULLABLE: Final = {"type": ["integer", "null"]}
 
-FORM: Final = Form(
-    "temporal_expression",
-    {
-        "type": "object",
-        "properties": {"days": _NULLABLE, "tolerance": _NULLABLE},
-        "required": ["days", "tolerance"],
-        "additionalProperties": False,
-    },
-)
+FORM: Final = Form("temporal_expression", {"days": _NULLABLE, "tolerance": _NULLABLE})
 
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 
@@ -41,8 +34,7 @@ _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
     """Return the time that `query` speaks of at `now`, in Unix seconds and any language; None if it names none.
 
-    The model is for queries that the rules of `operators.text.times` cannot read. A query decides on its own time
-    alone. Raises BackendError.
+    The model is for queries that the rules of `operators.text.times` cannot read. Raises BackendError.
     """
     today = datetime.fromtimestamp(now, UTC)
     user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
@@ -50,27 +42,24 @@ async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: floa
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
-    """Read the last JSON object in a chat model's answer: before it there may be thoughts.
+    """Read the last JSON object in a chat model's answer, for thoughts may precede it; None if it names no time.
 
-    An object whose `days` and `tolerance` are null is None. Raises BackendBadResponse if there is no object, or if its
-    `days` isn't an integer (2.0 is one) of 0 to 36,500, or its `tolerance` one of 1 to 3,650.
+    Raises BackendBadResponse if there is no object, or its days or tolerance are no integers in range; 2.0 is one.
     """
     found = next(filter(None, map(_parse, reversed(_OBJECT.findall(answer)))), None)
     if found is None:
         raise BackendBadResponse("temporal expression: no JSON object in the answer")
-    if found.get("days", 0) is None and found.get("tolerance", 0) is None:
+    days, tolerance = found.get("days", "none"), found.get("tolerance", "none")
+    if days is None and tolerance is None:
         return None
-    return TemporalExpression(
-        _integer(found.get("days"), 0, MAX_DAYS), _integer(found.get("tolerance"), 1, MAX_TOLERANCE)
-    )
+    return TemporalExpression(_integer(days, 0, MAX_DAYS), _integer(tolerance, 1, MAX_TOLERANCE))
 
 
 def _parse(text: str) -> dict[str, Any] | None:
-    try:
+    with suppress(orjson.JSONDecodeError):
         found: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return found
+        return found
+    return None
 
 
 def _integer(value: object, least: int, most: int) -> int:

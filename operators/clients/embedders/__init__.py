@@ -25,8 +25,7 @@ class Encoder(Protocol[Vector]):
         Raises BackendError when the whole request failed; an answer is complete or rejected whole.
         """
 
-    async def aclose(self) -> None:
-        """Release connections and threads."""
+    async def aclose(self) -> None: ...
 
 
 Embedder = Encoder[Embedding]

@@ -3,24 +3,21 @@
 Texts above a server's largest batch go out as several requests at once, answered whole or not at all.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import numpy as np
 
 from operators.clients.embedders import Purpose, Vector
+from operators.clients.failures import in_batches
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Call
 from operators.query.backend_answers import Embedding
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 _NUMBERS = {int, float}
 
@@ -32,22 +29,21 @@ PREFIX: Final = "prefix"
 class EmbeddingApi:
     """The API of a server: calls are posted to `path`, with the texts in the field `texts`, and `fields`.
 
-    `members` lead to the list of vectors in an answer; none of them: the answer is the list. `indexed`: it is a list of
-    {index, embedding}; otherwise of vectors in the texts' order. `dimensions` names the field of the vectors' length,
-    and `model` that of the model, None where a server has one alone.
+    `members` lead to the list in an answer, of {index, embedding} if it is `indexed`, otherwise of vectors in the
+    texts' order. `dimensions` and `model` name the fields of these; no `model`: the server has one alone.
     """
 
     path: str
     texts: str
     fields: Mapping[str, Any]
     members: tuple[str, ...]
-    indexed: bool
+    indexed: bool = True
     dimensions: str = "dimensions"
     model: str | None = "model"
 
 
 APIS: Final[Mapping[str, EmbeddingApi]] = {
-    "openai": EmbeddingApi("/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True),
+    "openai": EmbeddingApi("/embeddings", "input", {"encoding_format": "float"}, ("data",)),
     "tei": EmbeddingApi("/embed", "inputs", {"truncate": True}, (), indexed=False, model=None),
     "cohere": EmbeddingApi(
         "/embed",
@@ -57,10 +53,8 @@ APIS: Final[Mapping[str, EmbeddingApi]] = {
         indexed=False,
         dimensions="output_dimension",
     ),
-    "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
-    "nim": EmbeddingApi(
-        "/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",), indexed=True
-    ),
+    "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), dimensions="output_dimension"),
+    "nim": EmbeddingApi("/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",)),
 }
 """By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""
 
@@ -126,26 +120,6 @@ class BiEncoder(Generic[Vector]):
         return self.read(answer, name)
 
 
-async def in_batches(
-    items: Sequence[Item], size: int, call: Callable[[Sequence[Item]], Coroutine[Any, Any, Answer]]
-) -> list[Answer]:
-    """Call `call` at once on each run of at most `size` items and return the answers in the items' order.
-
-    Raises the error of the first failing call, after cancelling the others.
-    """
-    batches = [items[start : start + size] for start in range(0, len(items), size)]
-    if len(batches) == 1:
-        return [await call(batches[0])]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call(batch)) for batch in batches]
-    except ExceptionGroup as failures:
-        failure = failures.exceptions[0]
-    else:
-        return [task.result() for task in tasks]
-    raise failure
-
-
 def dense(dimension: int) -> Read[Embedding]:
     """Reads dense vectors of this length."""
     return lambda rows, name: unit_embeddings(rows, dimension, backend=name)
@@ -154,8 +128,8 @@ def dense(dimension: int) -> Read[Embedding]:
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
     """Read each row as a vector and bring it to unit length.
 
-    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`.
-    Zeros alone are refused, too: servers answer these for a text that they cannot digest.
+    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`, or
+    for zeros alone: servers answer these for a text that they cannot digest.
     """
     if not rows:
         return []
@@ -181,15 +155,10 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
     return [Embedding(row.astype(np.float32)) for row in matrix]
 
 
-_TERMS: Final = range(2**32)
-_DIGITS: Final = 10
-
-
 def sparse(rows: list[Any], backend: str) -> list[SparseVector]:
-    """Read each row as a sparse vector: a list of {index, value}, or an object of indices and values.
+    """Read each row as a sparse vector, without terms of the value 0: a list of {index, value}, or an object.
 
-    A term of the value 0 is left out, so that an empty vector says nothing of its text. Raises BackendBadResponse for
-    a term that is none or comes twice, and for a value that is no number of 32 bits.
+    Raises BackendBadResponse for a term that is none or comes twice, and for a value that is no number of 32 bits.
     """
     return [_sparse(row, backend) for row in rows]
 
@@ -201,7 +170,7 @@ def _sparse(row: object, backend: str) -> SparseVector:
         pairs = [(each.get("index"), each.get("value")) for each in row]
     else:
         raise BackendBadResponse(f"{backend}: a sparse vector is neither a list of terms nor an object")
-    if not all(type(term) is int and term in _TERMS for term, _ in pairs):
+    if not all(type(term) is int and term in range(2**32) for term, _ in pairs):
         raise BackendBadResponse(f"{backend}: a term is no number of 32 bits")
     terms: dict[Any, Any] = dict(pairs)
     if len(terms) < len(pairs):
@@ -213,5 +182,4 @@ def _sparse(row: object, backend: str) -> SparseVector:
 
 
 def _term(key: str) -> int | None:
-    """The number that a key of an object stands for."""
-    return int(key) if key.isascii() and key.isdecimal() and len(key) <= _DIGITS else None
+    return int(key) if key.isascii() and key.isdecimal() and len(key) <= 10 else None

@@ -55,29 +55,20 @@ from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendU
 Result = TypeVar("Result")
 
 TRIES: Final = 3
-"""Most times that a request is sent."""
-
-LATEST_ANSWERS: Final = 16
-"""Latest answers among which the slowest one is looked for."""
 
 SILENCE: Final = 10.0
 """Multiple of the slowest answer's time: after as long without an answer any time-out is a failure."""
 
 LONGEST_INTERVAL: Final = 5.0
-"""Most seconds between two probes of a backend whose breaker is open."""
 
 FRESH: Final = 0.1
-"""Seconds for which an answered control request speaks for the requests that fail after it."""
 
 _CONTROL_TIMEOUT: Final = 2.0
-
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
 
 
 def longest_pause(failures: int) -> float:
     """Return the longest pause, in seconds, after this number of failed tries of a request."""
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (failures - 1))
+    return min(1.0, 0.05 * 2.0 ** (failures - 1))
 
 
 def full_jitter(longest: float) -> float:
@@ -120,7 +111,7 @@ class Resilient:
         self._closed = False
         fields = {"backend": endpoint.name, "address": endpoint.address}
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
-        self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
+        self._answered_in: deque[float] = deque(maxlen=16)
         self._answered_at = 0.0
         metrics.breaker.set_function(lambda: not self._breaker.closed)
 
@@ -183,7 +174,6 @@ class Resilient:
 
     @property
     def _slowest(self) -> float:
-        """The seconds of the slowest of the latest answers."""
         return max(self._answered_in, default=0.0)
 
     async def _admit(self, deadline: float) -> Permit | None:
@@ -227,21 +217,18 @@ class Resilient:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
         started = self._clock()
         try:
-            answer = await self.endpoint.call(
-                call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable
-            )
+            request = call.method, call.path, call.body
+            answer = await self.endpoint.call(*request, timeout=timeout, repeatable=call.repeatable)
             took = self._clock() - started
             value = call.read(answer)
         except BackendTimeout as error:
             self._metrics.failed(error.reason)
-            if self._fail_late(permit, timeout):
-                self._log.failed(error, call.path, reads=call.repeatable)
+            self._report_late(permit, error, call, timeout)
             raise
         except asyncio.CancelledError:
             # Before the deadline it says nothing: others of its query failed, or the process ends.
-            if at_deadline(self._clock() - started, timeout) and self._fail_late(permit, timeout):
-                late = BackendTimeout(f"{self.name}: no answer in time")
-                self._log.failed(late, call.path, reads=call.repeatable)
+            if at_deadline(self._clock() - started, timeout):
+                self._report_late(permit, BackendTimeout(f"{self.name}: no answer in time"), call, timeout)
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
@@ -336,15 +323,13 @@ class Resilient:
             finally:
                 self._end(permit)
 
-    def _fail_late(self, permit: Permit, given: float) -> bool:
-        """Report a time-out to the breaker, if it is the backend's fault; return True if it is."""
-        now = self._clock()
-        slowest = self._slowest
-        at_fault = given >= slowest or now - self._answered_at > SILENCE * slowest
-        if at_fault:
+    def _report_late(self, permit: Permit, error: BackendTimeout, call: Call[Any], given: float) -> None:
+        """Report a time-out, if it is the backend's fault."""
+        now, slowest = self._clock(), self._slowest
+        if given >= slowest or now - self._answered_at > SILENCE * slowest:
             self._breaker.fail(permit, now)
             self._probe()
-        return at_fault
+            self._log.failed(error, call.path, reads=call.repeatable)
 
     def _pause(self, failure: BackendUnavailable, failures: int, deadline: float) -> float | None:
         """The seconds to wait before the next try; None if there is to be none."""

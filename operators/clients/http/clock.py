@@ -1,20 +1,16 @@
 """The difference of an HTTP server's clock and this machine's, by the `Date` of one answer.
 
-A `Date` counts whole seconds, and it is not known when between request and answer it was set. So the difference is an
-interval, and it is as long as the answer took, and a second.
+A `Date` counts whole seconds, and was set at some time between request and answer. So the difference is an interval,
+as long as the answer took, and a second.
 """
 
 import time
 from dataclasses import dataclass
-from typing import Final
 
 import httpx
 
 from operators.clients.http.transport import Endpoint, read_http_date
 from schemas.errors import BackendError
-
-_UNIT: Final = 1.0
-"""Seconds by which a `Date` counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +21,22 @@ class Ahead:
     most: float
 
 
+@dataclass(slots=True, eq=False)
 class _Dated(httpx.AsyncBaseTransport):
     """A transport that compares clocks by the `Date` of each answer."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
-        self._inner = inner
-        self.answered = False
-        self.ahead: Ahead | None = None
+    inner: httpx.AsyncBaseTransport
+    answered: bool = False
+    ahead: Ahead | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         sent = time.time()
-        response = await self._inner.handle_async_request(request)
+        response = await self.inner.handle_async_request(request)
         self.answered, self.ahead = True, between(response.headers.get("date", ""), sent, time.time())
         return response
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
@@ -51,7 +47,7 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
     dated = _Dated(transport)
     endpoint = Endpoint(name, url, dated)
     try:
-        await endpoint.fetch("GET", "", timeout=timeout)
+        await endpoint.call("GET", "", timeout=timeout)
     except BackendError:
         if not dated.answered:
             raise
@@ -63,4 +59,4 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
 def between(date: str, sent: float, answered: float) -> Ahead | None:
     """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
     since = read_http_date(date)
-    return None if since is None else Ahead(sent - (since + _UNIT), answered - since)
+    return None if since is None else Ahead(sent - (since + 1.0), answered - since)

@@ -1,11 +1,9 @@
 """One HTTP/1.1 connection: requests and answers by turns, the answers read by llhttp.
 
-An answer is bytes in, a status, headers and a body out. Informational answers (1xx) and trailers are passed over.
-Broken framing is NotHttp, and so is an answer with too much around its body: more than LONGEST_HEAD bytes of fields
-(informational answers and trailers included), or of framing that no body pays for. A body without a length ends with
-its connection.
+Informational answers (1xx) and trailers are passed over. Broken framing is NotHttp, and so is an answer with too much
+around its body: more than LONGEST_HEAD bytes of fields (informational answers and trailers included), or of framing
+that no body pays for. A body without a length ends with its connection.
 
-Promises of a connection:
 - an exchange has its answer when all of it is there, or as soon as the status is no success, or when more than WINDOW
   bytes of the body wait: then no more is read from the socket until they are taken;
 - an exchange that can't have its answer ends in an httpx.TransportError: `SilentEnd` if the connection broke before a
@@ -48,10 +46,9 @@ class NotHttp(httpx.RemoteProtocolError):
 
 
 class HttpAnswer:
-    """One answer, as far as it has come.
+    """One answer, as far as it has come: `begun`, a byte of it has; `complete`, all of it has.
 
-    `begun`: a byte of it has come; `complete`: all of it has. `last`: no other answer can follow on its connection.
-    `size` is that of the `chunks` of the body, which `take` gives.
+    `last`: no other answer can follow on its connection. `size` is that of the body's `chunks`, which `take` gives.
     """
 
     def __init__(self) -> None:
@@ -206,21 +203,14 @@ class Connection(asyncio.Protocol):
         """End the exchange; return True if the connection can be used again. If not, it is closed."""
         transport, answer = self._transport, self._answer
         self._answer = None
-        self.reused = (
-            transport is not None
-            and answer is not None
-            and answer.complete
-            and not answer.last
-            and self._error is None
-            and not transport.is_closing()
-            and not transport.get_write_buffer_size()
-        )
+        answered = answer is not None and answer.complete and not answer.last and self._error is None
+        writable = transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
+        self.reused = answered and writable
         if not self.reused:
             self.abort()
         return self.reused
 
     def abort(self) -> None:
-        """Close it at once."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -37,10 +37,7 @@ _OUTAGES: Final = _UNREAD | {502, 504, 520, 524}
 
 
 def by_status(name: str, status: int, words: str = "", reason: Reason | None = None) -> BackendError:
-    """The error that a status means: 408 is a time-out, 429 and 5xx are outages, others are bad answers.
-
-    `reason` is that of a bad answer, where the key is not refused.
-    """
+    """The error of a status: 408 is a time-out, 429 and 5xx are outages, others bad answers, for this `reason`."""
     message = f"{name}: status {status}" + (f": {words}" if words else "")
     if status == HTTPStatus.REQUEST_TIMEOUT:
         return BackendTimeout(message, status)
@@ -55,10 +52,9 @@ def by_status(name: str, status: int, words: str = "", reason: Reason | None = N
 class Dialect:
     """The meaning of a backend's answers without success.
 
-    `error` makes the error of an answer of the backend by its name, its status and the first `read` bytes of its body,
-    which it may quote where that is no text of a user. `subject` names the thing that a request's path asks about, if
-    the backend holds several that can fail apart. `failure` is the status that an answer with success has in its JSON,
-    if it is a failure all the same.
+    `error` makes the error of an answer by the backend's name, the status and the first `read` bytes of the body, which
+    it may quote where that is no text of a user. `subject` names the thing that a request's path asks about, if several
+    can fail apart. `failure` is the status of an answer that tells of a failure in its JSON alone.
     """
 
     read: int = 0
@@ -69,7 +65,6 @@ class Dialect:
 
 PLAIN: Final = Dialect()
 
-_QUOTED: Final = 300
 
 _EXPLAINED: Final = "error", "message", "detail", "msg"
 
@@ -83,7 +78,7 @@ def of_model(name: str, status: int, body: bytes) -> BackendError:
     while isinstance(said, dict | list):
         held = said if isinstance(said, dict) else dict(enumerate(said))
         said = next((held[key] for key in (*_EXPLAINED, 0) if held.get(key)), "")
-    return by_status(name, status).but(quoted=" ".join(str(said).split())[:_QUOTED])
+    return by_status(name, status).but(quoted=" ".join(str(said).split())[:300])
 
 
 _ANSWERS: Final = "data", "results", "choices", "embeddings", "rankings", "output", "content"
@@ -93,14 +88,14 @@ _STATUSES: Final = frozenset(map(str, range(400, 600)))
 
 
 def failure_of_model(answer: object) -> int | None:
-    """The status of a failure in an answer of success: some gateways send theirs before they hear of the failure.
+    """The status of a failure in an answer of success, which gateways send before they hear of the failure.
 
     It is the `code` of an `error`, or beside it, where the answer holds nothing else that was asked for.
     """
     if not isinstance(answer, dict) or not answer.get("error") or any(answer.get(name) for name in _ANSWERS):
         return None
-    places = [each for each in (answer["error"], answer) if isinstance(each, dict)]
-    codes = (str(place.get(name)) for place in places for name in ("code", "status", "status_code"))
+    objects = [each for each in (answer["error"], answer) if isinstance(each, dict)]
+    codes = (str(each.get(name)) for each in objects for name in ("code", "status", "status_code"))
     return next((int(code) for code in codes if code in _STATUSES), None)
 
 

@@ -11,6 +11,7 @@ import asyncio
 import math
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, partial
 from time import monotonic
@@ -43,11 +44,7 @@ class Met(Enum):
 
 
 class PooledTransport(httpx.AsyncBaseTransport):
-    """Used on one event loop.
-
-    A connection that was idle for `keep_alive` seconds isn't used again. `max_connections` bounds the pool, 0 is no
-    bound; connections of their own are beyond it.
-    """
+    """The pool of one event loop; `max_connections` bounds it, 0 is no bound, and own connections are beyond it."""
 
     def __init__(self, *, max_connections: int, keep_alive: float, verify: ssl.SSLContext | bool) -> None:
         self._max_connections = max_connections
@@ -105,7 +102,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 except BaseException:
                     self._vacate()
                     raise
-            if not self._evict():
+            # An idle connection to another server makes room.
+            if (others := next(filter(None, self._idle.values()), None)) is not None:
+                self._discard(others.pop(0))
+            else:
                 await self._waiting.wait()
         raise httpx.ConnectError("the transport is closed")
 
@@ -140,14 +140,6 @@ class PooledTransport(httpx.AsyncBaseTransport):
         else:
             self._vacate()
 
-    def _evict(self) -> bool:
-        """Close an idle connection to another server, if there is one."""
-        for idle in self._idle.values():
-            if idle:
-                self._discard(idle.pop(0))
-                return True
-        return False
-
     def _discard(self, connection: Connection) -> None:
         connection.abort()
         self._vacate()
@@ -180,15 +172,15 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return context
 
 
+@dataclass(slots=True, eq=False)
 class _Body(httpx.AsyncByteStream):
     """An answer's body; closing it gives its connection back."""
 
-    def __init__(self, chunks: AsyncIterator[bytes], release: Callable[[], None]) -> None:
-        self._chunks = chunks
-        self._release = release
+    chunks: AsyncIterator[bytes]
+    release: Callable[[], None]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._chunks
+        return self.chunks
 
     async def aclose(self) -> None:
-        self._release()
+        self.release()

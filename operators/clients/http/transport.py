@@ -6,18 +6,16 @@ the request itself.
 
 Promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;
-- a call that is `repeatable`, and that met a broken connection which had carried other requests before, is sent once
-  more at once, on a connection of its own: the server may have closed the first one for being idle. Whatever breaks
-  a new connection is a failure;
+- a call that is `repeatable`, and met a broken connection which had carried other requests, is sent once more at once,
+  on a connection of its own: the server may have closed the first for being idle;
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
   says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
   BackendBadResponse; a `dialect` may know better what a status means, and which one an answer of 200 stands for;
   nothing else is raised;
-- messages name the backend and the symptom; without an answer also the address and the cause, such as a refused
-  connection or an untrusted certificate. They hold no header, no path, and no request or response text apart from
-  quotations by the `dialect`, without the values of headers; and no library's error is chained to them, for those
-  hold all of these.
+- messages name the backend and the symptom; without an answer also the address and the cause, such as an untrusted
+  certificate. They hold no header, no path, and no text of a request or answer apart from the `dialect`'s quotations,
+  without the values of headers. No library's error is chained to them, for those hold all of these.
 """
 
 import asyncio
@@ -82,10 +80,9 @@ def http_transport(
     verify: ssl.SSLContext | bool = True,
     proxy: str | None = None,
 ) -> httpx.AsyncBaseTransport:
-    """A pooled transport to servers, opened at its first request on the loop that makes it.
+    """A pooled transport to servers, opened at its first request on the loop that makes it, or one through `proxy`.
 
-    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again. Requests go
-    through `proxy`, if one is given.
+    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
     """
     if proxy is None:
         return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
@@ -106,16 +103,14 @@ class _Proxied(httpx.AsyncHTTPTransport):
 def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-    A server of this machine, or one whose name has no dot, as that of a service nearby, is called without one. NO_PROXY
-    may name networks, such as 10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a
-    proxy that is none of HTTP's.
+    A server of this machine, or one whose name has no dot, is called without one. NO_PROXY may name networks, such as
+    10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a proxy that is not HTTP's.
     """
     address = httpx.URL(url)
     proxies = getproxies_environment()
     proxy = proxies.get(address.scheme) or proxies.get("all")
-    if not proxy or _is_near(address.host, proxies.get("no", "")):
-        return None
-    if proxy_bypass_environment(address.netloc.decode("ascii"), proxies):
+    near = _is_near(address.host, proxies.get("no", ""))
+    if not proxy or near or proxy_bypass_environment(address.netloc.decode("ascii"), proxies):
         return None
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
@@ -128,14 +123,11 @@ def _is_near(host: str, no_proxy: str) -> bool:
         own = ipaddress.ip_address(host)
     except ValueError:
         return "." not in host
-    return own.is_loopback or any(_is_in(own, each.strip()) for each in no_proxy.split(",") if "/" in each)
-
-
-def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
-    try:
-        return address in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False
+    for each in no_proxy.split(","):
+        with contextlib.suppress(ValueError):
+            if "/" in each and own in ipaddress.ip_network(each.strip(), strict=False):
+                return True
+    return own.is_loopback
 
 
 CONTROL: Final = "water"
@@ -145,9 +137,8 @@ CONTROL: Final = "water"
 class Call(NamedTuple, Generic[T]):
     """A request, of which each try is the same: its path, its body, and the reading of the parsed answer.
 
-    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads, so it may
-    be sent again on a new connection when an old one breaks. `control` is a small request that a backend in order
-    answers: it tells a request that the backend cannot digest from a backend that fails.
+    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads. `control`
+    is a small request that a backend in order answers: it tells whether a request is at fault or the backend.
     """
 
     path: str
@@ -160,10 +151,10 @@ class Call(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
+    """One backend. Raises ConfigError for a URL or a header that no request could carry.
 
     `path` stands for the path of every request, `query` is the URL's query, and `body` is a JSON merge patch of every
-    request's body. Raises ConfigError for a URL or a header that no request could carry.
+    request's body; `max_body` bounds an answer's, in bytes.
     """
 
     name: str
@@ -199,18 +190,12 @@ class Endpoint:
 
     async def ask(self, call: Call[T], *, timeout: float) -> T:
         """Make the call once, and return what `read` makes of the parsed answer. Raises BackendError."""
-        return call.read(
-            await self.call(call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable)
-        )
+        request = call.method, call.path, call.body
+        return call.read(await self.call(*request, timeout=timeout, repeatable=call.repeatable))
 
-    async def call(
-        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
-    ) -> Any:
-        """Send `body` as JSON and return the parsed answer, all within `timeout` seconds.
-
-        Raises BackendTimeout, BackendUnavailable or BackendBadResponse (with the status, where there was one).
-        """
-        content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
+    async def call(self, method: str, path: str, body: Any = None, *, timeout: float, repeatable: bool = False) -> Any:
+        """Send `body` as JSON and return the parsed answer, all within `timeout` seconds. Raises BackendError."""
+        content = await self._fetch(self._request(method, path, body), timeout, repeatable)
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -222,11 +207,7 @@ class Endpoint:
             raise self.dialect.error(self.name, status, self._mask(content))
         raise BackendBadResponse(f"{self.name}: the body is not JSON: {symptom}")
 
-    async def fetch(
-        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
-    ) -> bytes:
-        """Like `call`, for answers that aren't JSON: the body's bytes."""
-        request = self._request(method, path, body)
+    async def _fetch(self, request: httpx.Request, timeout: float, repeatable: bool) -> bytes:
         until = time.monotonic() + timeout
         try:
             async with asyncio.timeout(timeout):
@@ -254,14 +235,9 @@ class Endpoint:
             url = httpx.URL(self.base_url.rstrip("/") + (self.path or path))
             if self.query:
                 url = url.copy_merge_params(self.query)
-            headers = {
-                "host": url.netloc.decode("ascii"),
-                "user-agent": _USER_AGENT,
-                "accept": "application/json",
-                "accept-encoding": "identity",
-            }
-            typed = {} if body is None else {"content-type": "application/json"}
-            known = url, httpx.Headers({**headers, **self.headers, **typed})
+            host, typed = url.netloc.decode("ascii"), {} if body is None else {"content-type": "application/json"}
+            accepted = {"accept": "application/json", "accept-encoding": "identity"}
+            known = url, httpx.Headers({"host": host, "user-agent": _USER_AGENT, **accepted, **self.headers, **typed})
             if len(self._kinds) < _KINDS:
                 self._kinds[kind] = known
         content = b"" if body is None else self.encode(body)

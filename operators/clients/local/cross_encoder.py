@@ -8,16 +8,17 @@ is found. A file of 32 bits can be quantised here, once.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE
 
 from operators.clients.local import inference, quantisation
+from operators.clients.local.quantisation import Wanted
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -32,10 +33,11 @@ FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 MOST_TOKENS: Final = 1024
 """Of a pair, whatever the model reads: the memory that a pass takes grows with the square of its tokens."""
 
-_FLOATS: Final = "model.onnx"
 
 _SAME: Final = 1e-4
 """Most that rounding changes a logit of 32 bits."""
+
+Outcome = Scores | BackendError
 
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
@@ -45,11 +47,9 @@ class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
     A pair longer than the model reads, or than MOST_TOKENS, loses the end of its document; a query keeps at least half
-    of that length.
-    `file` names the graph in the directory or its folder onnx; without it one of the `precision` is found, and `int8`
-    made if need be and kept in `cache`. `cores` are those that it uses (all of them by default), `documents` the most
-    that a call carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a
-    pair.
+    of that length. `file` names the graph in the directory or its folder onnx; without it one of the `precision` is
+    found, and `int8` made if need be and kept in `cache`. A call carries at most `documents`. Raises ConfigError, which
+    names the file, if the directory isn't such a model with one score a pair.
     """
 
     reads: Final = "text"
@@ -59,20 +59,19 @@ class CrossEncoder:
         directory: Path,
         *,
         file: str | None = None,
-        precision: quantisation.Wanted = "auto",
+        precision: Wanted = "auto",
         cache: Path | None = None,
         cores: inference.Cores | None = None,
         documents: int = 256,
     ) -> None:
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
-        graph = _open(directory, file, precision, cache)
-        self.model = f"{directory.resolve().name}:int8" if graph.integers else directory.resolve().name
-        self._exported = _Exported(directory, graph)
-        self._cores = cores or inference.Cores()
-        self._worker = inference.Worker("reranker", self._cores)
+        path, session, integers = _open(directory, file, precision, cache)
+        self.model = f"{directory.resolve().name}:int8" if integers else directory.resolve().name
+        self._exported = _Exported(directory, path, session)
+        self._worker = inference.Worker("reranker", cores or inference.Cores())
 
-    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Outcome]:
         """A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, fails alone."""
         wanted = tuple(requests)
         return await self._worker.run(lambda abandoned: self._outcomes(wanted, abandoned), timeout=timeout)
@@ -80,58 +79,41 @@ class CrossEncoder:
     async def aclose(self) -> None:
         await self._worker.aclose()
 
-    def _outcomes(
-        self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned
-    ) -> list[Scores | BackendError]:
-        owners = [index for index, request in enumerate(requests) for _ in request.documents]
-        pairs = self._exported.encode(
-            [(request.query, text) for request in requests for text in request.documents.values()]
-        )
-        logits = np.empty(len(pairs))
-        failures: dict[int, BackendError] = {}
-        lengths = [len(pair.ids) for pair in pairs]
+    def _outcomes(self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned) -> list[Outcome]:
+        texts = [(request.query, text) for request in requests for text in request.documents.values()]
+        pairs = self._exported.encode(texts)
 
-        def forward(batch: list[int]) -> None:
+        def forward(batch: list[int]) -> Sequence[float | BackendError]:
             try:
-                logits[batch] = self._exported.forward([pairs[index] for index in batch])
+                return self._exported.forward([pairs[index] for index in batch])
             except BackendBadResponse as error:
-                failures.update((owners[index], error) for index in batch)
+                return [error] * len(batch)
 
-        passes = inference.plan_passes(lengths, self._cores.count, alone=self._exported.alone)
-        self._worker.each(forward, passes, abandoned)
-        outcomes: list[Scores | BackendError] = []
-        start = 0
-        for index, request in enumerate(requests):
-            found = logits[start : start + len(request.documents)]
-            start += len(found)
-            if index in failures:
-                outcomes.append(failures[index])
-            elif not np.isfinite(found).all():
-                outcomes.append(BackendBadResponse("reranker: a score that is not a finite number"))
-            else:
-                outcomes.append(dict(zip(request.documents, found.tolist(), strict=True)))
-        return outcomes
+        lengths = list(map(len, pairs))
+        found = iter(self._worker.forward_each(lengths, forward, abandoned, alone=self._exported.alone))
+        return [_outcome({id_: next(found) for id_ in request.documents}) for request in requests]
 
 
-class _Pair(NamedTuple):
-    ids: list[int]
-    types: list[int]
-
-
-class _Graph(NamedTuple):
-    """A graph that can be run, and the file that it is from; `integers`: its products are of integers."""
-
-    path: Path
-    session: Any
-    integers: bool
+def _outcome(logits: dict[str, float | BackendError]) -> Outcome:
+    scores: dict[str, float] = {}
+    for id_, logit in logits.items():
+        if isinstance(logit, BackendError):
+            return logit
+        scores[id_] = logit
+    if not all(map(math.isfinite, scores.values())):
+        return BackendBadResponse("reranker: a score that is not a finite number")
+    return scores
 
 
 class _Exported:
-    """The model of an export's directory: pairs of texts in, logits out."""
+    """The model of an export's directory, whose graph is that of `path`: pairs of texts in, logits out."""
 
-    def __init__(self, directory: Path, graph: _Graph) -> None:
+    def __init__(self, directory: Path, path: Path, session: Any) -> None:
         config = _parse(directory / "config.json")
-        _check_labels(config, directory / "config.json")
+        named = config.get("id2label")
+        labels = len(named) if isinstance(named, dict) else config.get("num_labels", 1)
+        if labels != 1:
+            raise ConfigError(f"reranker: {directory / 'config.json'} tells of {labels} labels; a reranker has one")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
         self._tokenizer, self._longest = _tokenizer(directory, config, self._padding)
@@ -140,11 +122,12 @@ class _Exported:
         self._framer.post_processor = self._tokenizer.post_processor
         # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
         self._framer.enable_truncation(self._longest, strategy="longest_first")
-        path, self._session, _ = graph
-        # A few long pairs would hold hundreds of MB for good.
-        self._options = inference.returning_memory()
-        self._inputs = _inputs(self._session, path)
-        self._output = _output(self._session, path)
+        self._session = session
+        # onnxruntime keeps none of a pass's memory: a few long pairs would hold hundreds of MB for good.
+        self._options = inference.runtime().RunOptions()
+        self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._inputs = _inputs(session, path)
+        self._output = _output(session, path)
         # A first pass shows what the files don't say.
         try:
             probe = self.encode(PROBE)
@@ -158,32 +141,29 @@ class _Exported:
         self.alone = not np.allclose(together, alone, rtol=_SAME, atol=_SAME, equal_nan=True)
         """True if a pair's score changes with the others of its pass."""
 
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[_Pair]:
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
         """Tokenise pairs of a query and a document, each query once."""
         distinct = list(dict.fromkeys(query for query, _ in pairs))
         queries = dict(zip(distinct, self._tokenise(distinct), strict=True))
         texts = self._tokenise([text for _, text in pairs])
-        framed = (
-            self._framer.post_process(queries[query], text) for (query, _), text in zip(pairs, texts, strict=True)
-        )
-        return [_Pair(found.ids, found.type_ids) for found in framed]
+        return [self._framer.post_process(queries[query], text) for (query, _), text in zip(pairs, texts, strict=True)]
 
     def _tokenise(self, texts: Sequence[str]) -> list[Encoding]:
         return inference.tokenise(self._tokenizer, texts, self._longest, special=False)
 
-    def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
+    def forward(self, pairs: Sequence[Encoding]) -> list[float]:
         """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
         ids = [pair.ids for pair in pairs]
         feeds = {"input_ids": inference.pad(ids, self._padding), "attention_mask": inference.mask(ids)}
         if TYPES in self._inputs:
-            feeds[TYPES] = inference.pad([pair.types for pair in pairs])
+            feeds[TYPES] = inference.pad([pair.type_ids for pair in pairs])
         try:
             (logits,) = self._session.run([self._output], feeds, self._options)
         except Exception as error:
             raise BackendBadResponse(f"reranker: a forward pass failed: {type(error).__name__}") from error
         if logits.shape not in ((len(pairs),), (len(pairs), 1)):
             raise BackendBadResponse(f"reranker: logits of shape {logits.shape} for {len(pairs)} pairs")
-        scores: NDArray[np.floating] = logits.reshape(-1)
+        scores: list[float] = logits.reshape(-1).tolist()
         return scores
 
 
@@ -202,13 +182,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"reranker: {path} can't be read: {error.strerror}") from error
-
-
-def _check_labels(config: dict[str, Any], path: Path) -> None:
-    named = config.get("id2label")
-    count = len(named) if isinstance(named, dict) else config.get("num_labels", 1)
-    if count != 1:
-        raise ConfigError(f"reranker: {path} tells of {count} labels; a reranker has one")
 
 
 def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[Tokenizer, int]:
@@ -240,26 +213,25 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     if isinstance(limit, int) and 0 < limit < 10**9:
         allowed.append(limit)
     if not allowed:
-        raise ConfigError(
-            f"reranker: neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
-            " says how many tokens the model reads"
-        )
+        neither = f"neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
+        raise ConfigError(f"reranker: {neither} says how many tokens the model reads")
     return min(*allowed, MOST_TOKENS)
 
 
-def _open(directory: Path, file: str | None, precision: quantisation.Wanted, cache: Path | None) -> _Graph:
-    """The graph that is named, or one of this precision, which is made if need be."""
-    source = quantisation.inspect_graph(_find(directory, file, precision))
-    if precision == "int8" and cache is not None and not source.integers:
-        return _Graph(source.path, quantisation.open_quantised(source, cache, directory.resolve().name), integers=True)
-    return _Graph(source.path, quantisation.open_graph(source.path), source.integers)
+def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> tuple[Path, Any, bool]:
+    """The file and session of the graph, which is made if need be, and whether its products are of integers."""
+    path = _find(directory, file, precision)
+    files, integers = quantisation.inspect_graph(path)
+    if precision == "int8" and cache is not None and not integers:
+        return path, quantisation.open_quantised(files, cache, directory.resolve().name), True
+    return path, quantisation.open_graph(path), integers
 
 
-def _find(directory: Path, file: str | None, precision: quantisation.Wanted) -> Path:
+def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
     if not directory.is_dir():
         raise ConfigError(f"reranker: {directory} is no directory")
     integers = quantisation.chosen(precision) == "int8"
-    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), _FLOATS]
+    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), "model.onnx"]
     candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -47,16 +48,16 @@ Result = TypeVar("Result")
 Abandoned = Callable[[], bool]
 """True once nobody waits for the result: the request timed out or was cancelled."""
 
+Forward = Callable[[list[int]], Sequence[Result]]
+"""One pass: the results of the texts with these indices."""
+
 
 class Cores:
-    """The cores that models use, each for one pass at a time: `threads`, all of them by default.
-
-    Tokenizers, which have threads of their own, use as many, unless the environment says another number.
-    """
+    """The cores that models use, each for one pass at a time: `threads`, by default all. Tokenizers use as many."""
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None:
-            # Read when a tokenizer first needs threads.
+            # Read when a tokenizer first needs threads; the environment may say another number.
             os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
         self.count = threads or os.cpu_count() or 1
         self._free = self.count
@@ -84,9 +85,7 @@ class Cores:
 def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnxruntime.InferenceSession":
     """Load the graph `path` for passes on one core each; `optimise` is for one not written fused.
 
-    The optimised graph is `written` to a file, as far as it suits every processor.
-
-    Raises whatever onnxruntime raises for a file that it can't run.
+    The optimised graph is `written` to a file, as far as it suits every processor. Raises what onnxruntime raises.
     """
     onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
@@ -97,22 +96,13 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
         options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(written)
         # Weights may lie in files next to the graph, and a copy elsewhere would not find them.
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", f"{written.name}.weights"
-        )
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
+        weights = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{weights}_file_name", f"{written.name}.weights")
+        options.add_session_config_entry(f"{weights}_min_size_in_bytes", "0")
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(
-        path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER if optimise else None
-    )
-
-
-def returning_memory() -> "onnxruntime.RunOptions":
-    """Options of a pass after which onnxruntime keeps none of the memory that the pass has taken."""
-    options = runtime().RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-    return options
+    providers, disabled = ["CPUExecutionProvider"], _SLOWER if optimise else None
+    return onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=disabled)
 
 
 def runtime() -> Any:
@@ -127,12 +117,10 @@ def runtime() -> Any:
 def tokenise(
     tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool, offsets: bool = False
 ) -> "list[Encoding]":
-    """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+    """Tokenise texts of which the first `longest` tokens count; with `offsets`, each token has its place in the text.
 
-    With `offsets`, each token has its place in the text.
-
-    The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
-    changes the word alone that it goes through.
+    The `tokenizer` keeps `longest` + MARGIN tokens. Of a far longer text the end is not read, unless its beginning has
+    fewer tokens: a cut changes the word alone that it goes through.
     """
     # Unlike `encode`, these let other threads run meanwhile.
     encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
@@ -152,8 +140,7 @@ def readable(text: str) -> str:
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Group the indices of texts of these `lengths` (tokens), longest first, so that padding stays small.
 
-    A group's texts, each padded to its longest, have at most `budget` tokens together; a longer text is a group by
-    itself.
+    The padded texts of a group have at most `budget` tokens together; a longer text is a group by itself.
     """
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
@@ -166,10 +153,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def plan_passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
-    """The passes for texts of these `lengths`: as many as keep all cores at work to the end.
-
-    `alone`: each text has its own, as it must where the texts of a pass change each other's results.
-    """
+    """The passes for texts of these `lengths`: as many as keep all cores at work to the end; or each text `alone`."""
     padded = _PADDING * sum(lengths)
     rounds = max(1, math.ceil(padded / (TOKEN_BUDGET * cores)))
     budget = max(_LEAST_BUDGET, math.ceil(padded / (rounds * cores)))
@@ -191,10 +175,7 @@ def mask(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 class Worker:
-    """A thread a core that runs functions, first come first served; `name` identifies the worker in messages.
-
-    `urgent`: its passes begin before those of others.
-    """
+    """A thread a core that runs functions, first come first served; passes of an `urgent` one begin before others'."""
 
     def __init__(self, name: str, cores: Cores, *, urgent: bool = True) -> None:
         self._name = name
@@ -205,10 +186,10 @@ class Worker:
         self._passes = ThreadPoolExecutor(cores.count, thread_name_prefix=f"{name}-pass")
 
     async def run(self, work: Callable[[Abandoned], Result], *, timeout: float) -> Result:
-        """Return what `work` returns, called in a thread with a function that tells whether the result is abandoned.
+        """Return what `work` returns, which is called in a thread and can ask whether the result is abandoned.
 
-        Raises BackendTimeout if that takes longer than `timeout` seconds; work that has not begun by then never begins.
-        Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.
+        Raises BackendTimeout after `timeout` seconds; work that has not begun by then never begins. Raises
+        BackendUnavailable if `aclose` came before it began, and what `work` raises.
         """
         abandoned = threading.Event()
         started = time.monotonic()
@@ -234,21 +215,24 @@ class Worker:
         self._log.succeeded()
         return result
 
-    def each(
-        self, forward: Callable[[list[int]], Result], groups: list[list[int]], abandoned: Abandoned
+    def forward_each(
+        self, lengths: Sequence[int], forward: Forward[Result], abandoned: Abandoned, *, alone: bool
     ) -> list[Result]:
-        """Return what `forward` returns for each of the groups, side by side, each on one core.
+        """The results of texts of these `lengths`, in passes side by side, each on one core; see `plan_passes`.
 
         Raises BackendTimeout once the request is `abandoned`, and what `forward` raises.
         """
 
-        def one(group: list[int]) -> Result:
+        def one(group: list[int]) -> Sequence[Result]:
             with self._cores.one(urgent=self._urgent):
                 if abandoned():
                     raise BackendTimeout(f"{self._name}: the request was abandoned")
                 return forward(group)
 
-        return [one(group) for group in groups] if len(groups) == 1 else list(self._passes.map(one, groups))
+        groups = plan_passes(lengths, self._cores.count, alone=alone)
+        passes = map(one, groups) if len(groups) == 1 else self._passes.map(one, groups)
+        found = dict(zip(chain.from_iterable(groups), chain.from_iterable(passes), strict=True))
+        return [found[index] for index in range(len(lengths))]
 
     async def aclose(self) -> None:
         """End the threads after the calls that they have begun; queued calls are cancelled."""

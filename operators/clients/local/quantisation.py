@@ -1,12 +1,11 @@
 """Models of 8 bits: the weights of a graph's products become integers, and its activations at each pass.
 
-onnxruntime's quantiser writes them. Files of one graph are the same bit for bit with its versions 1.20 to 1.31.
+onnxruntime's quantiser writes them, bit for bit the same with its versions 1.20 to 1.31. Before it, changes that its
+optimisers don't know make a graph quicker, or more exact with 8 bits, and leave its results as they are.
 
 A weight has a scale a column, and 8 bits; 7 for a processor without instructions for sums of 8-bit products. Such a
 processor adds two products in 16 bits, which 8 bits of both would overflow. The scales of activations are those of a
 pass, so a text's vector depends on what shares its pass: texts that go alone have the same vector always.
-
-Two changes to a graph come before, which leave its results as they are and which onnxruntime's optimisers don't know.
 """
 
 import errno
@@ -17,11 +16,11 @@ import stat
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -58,9 +57,6 @@ _INTEGER_PRODUCTS: Final = {
     *("DequantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"),
     *("MatMulNBits", "QAttention", "QGemm"),
 }
-_QUANTISED_PREFIX: Final = "QLinear"
-"""Of operators whose inputs and output are integers."""
-
 _SCRATCH: Final = "writing-"
 _LEFT_BEHIND: Final = 3600.0
 """Seconds after which nobody writes into a scratch directory any more."""
@@ -69,9 +65,6 @@ _TEMPORARY: Final = threading.Lock()
 
 _LEAST_COLUMNS: Final = 32
 """Fewer columns, such as those of a classifier, take no time and stay as they are."""
-
-_EPSILON: Final = 1e-12
-"""Of an operator that adds and norms, where it does not say another."""
 
 _BY_TOKEN: Final = frozenset({"Add", "BiasGelu", "LayerNormalization", "MatMul"})
 """Operators whose result for a token follows from that token alone, if what else they take is constant."""
@@ -82,9 +75,9 @@ _OF_TOKENS: Final = frozenset({"Attention", "LayerNormalization"})
 
 def chosen(wanted: Wanted) -> Precision:
     """The precision that is wanted; `auto` is int8 where the processor is quicker with it."""
-    if wanted != "auto":
-        return wanted
-    return "int8" if has_dot_products() else "float32"
+    if wanted == "auto":
+        return "int8" if has_dot_products() else "float32"
+    return wanted
 
 
 def bits_of(precision: Precision, cpuinfo: Path = _CPUINFO) -> Bits:
@@ -95,10 +88,7 @@ def bits_of(precision: Precision, cpuinfo: Path = _CPUINFO) -> Bits:
 
 
 def has_dot_products(cpuinfo: Path = _CPUINFO) -> bool:
-    """True if the processor has instructions for sums of 8-bit products: VNNI, AMX, or the dot products of Arm.
-
-    False where the system doesn't tell.
-    """
+    """True if the system says that the processor has instructions for sums of 8-bit products: VNNI, AMX, or Arm's."""
     return not _DOT_PRODUCTS.isdisjoint(_flags(cpuinfo))
 
 
@@ -115,16 +105,8 @@ def _flags(cpuinfo: Path) -> set[str]:
         return set()
 
 
-class GraphFile(NamedTuple):
-    """A graph as its maker wrote it; `files` hold it and its weights, `integers`: its products are of integers."""
-
-    path: Path
-    files: Sequence[Path]
-    integers: bool
-
-
-def inspect_graph(path: Path) -> GraphFile:
-    """Look at the graph in the file `path`. Raises ConfigError if it can't be read, or is none."""
+def inspect_graph(path: Path) -> tuple[Sequence[Path], bool]:
+    """The files of the graph `path`, and true if its products are of integers. Raises ConfigError."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -139,11 +121,8 @@ def inspect_graph(path: Path) -> GraphFile:
     tensors = [*model.graph.initializer, *(tensor for each in attributes for tensor in (each.t, *each.g.initializer))]
     # Large models have their weights in files of their own next to the graph.
     others = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    return GraphFile(
-        path,
-        [path, *(path.parent / name for name in sorted(others))],
-        any(node.op_type in _INTEGER_PRODUCTS or node.op_type.startswith(_QUANTISED_PREFIX) for node in nodes),
-    )
+    integers = any(each.op_type in _INTEGER_PRODUCTS or each.op_type.startswith("QLinear") for each in nodes)
+    return [path, *(path.parent / name for name in sorted(others))], integers
 
 
 def open_graph(path: Path) -> "onnxruntime.InferenceSession":
@@ -154,21 +133,18 @@ def open_graph(path: Path) -> "onnxruntime.InferenceSession":
         raise ConfigError(f"reranker: {path} is no ONNX model that can be run: {error}") from error
 
 
-def open_quantised(source: GraphFile, cache: Path, name: str) -> "onnxruntime.InferenceSession":
-    """Load the graph of the model `name` with 8 bits, which is made unless a file in `cache` has it and can be run.
-
-    Raises ConfigError.
-    """
+def open_quantised(files: Sequence[Path], cache: Path, name: str) -> "onnxruntime.InferenceSession":
+    """Load a model's graph with 8 bits, made unless a file in `cache` has it and can be run. Raises ConfigError."""
     bits = bits_of("int8")
-    made = cache / f"{name}-{_hash_files(source.files)[:16]}-{VERSION}-{bits}.onnx"
+    path, made = files[0], cache / f"{name}-{_hash_files(files)[:16]}-{VERSION}-{bits}.onnx"
     # A file that was cut is made again.
     with suppress(Exception):
         return inference.session(made, optimise=True)
-    write_whole(made, lambda scratch: _convert(source.path, scratch, bits))
+    write_whole(made, lambda scratch: _convert(path, scratch, bits))
     try:
         return inference.session(made, optimise=True)
     except Exception as error:
-        raise ConfigError(f"reranker: {source.path} can't be run with 8 bits: {error}") from error
+        raise ConfigError(f"reranker: {path} can't be run with 8 bits: {error}") from error
 
 
 def _hash_files(paths: Iterable[Path]) -> str:
@@ -204,19 +180,21 @@ def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
         raise
     except Exception as error:
         raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
-    if not inspect_graph(made).integers:
+    _, integers = inspect_graph(made)
+    if not integers:
         raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
     return made.read_bytes()
 
 
 def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
-    """Write what `content` returns, which has a scratch directory: the file appears whole or not at all.
-
-    Raises CacheNotWritable if the directory can't be written.
-    """
+    """Write what `content` makes in a scratch directory; the file appears whole or not at all, or CacheNotWritable."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_left_behind(path.parent)
+        for left_behind in path.parent.glob(f"{_SCRATCH}*"):
+            # By a process that was killed while it wrote, unless one writes there now.
+            with suppress(OSError):
+                if time.time() - left_behind.stat().st_mtime > _LEFT_BEHIND:
+                    shutil.rmtree(left_behind)
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as scratch:
             written = Path(scratch, path.name)
             written.write_bytes(content(Path(scratch)))
@@ -225,20 +203,11 @@ def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
         raise CacheNotWritable(f"cache_dir: {path.parent} can't be written: {error.strerror}") from error
 
 
-def _remove_left_behind(directory: Path) -> None:
-    """Remove the scratch directories of processes that were killed while they wrote."""
-    for scratch in directory.glob(f"{_SCRATCH}*"):
-        with suppress(OSError):
-            if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND:
-                shutil.rmtree(scratch)
-
-
 def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]]) -> None:
-    """Divide channels of activations by a factor, and multiply the rows of the weights that they meet by it.
+    """Divide channels of activations, by the activation's name, by a factor, and multiply the weights' rows by it.
 
-    `outliers` has the factor of each channel by the activation's name. The products are the same. But a pass has one
-    scale for an activation, so a channel far larger than the others takes their bits.
-    Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
+    The products are the same. But a pass has one scale for an activation: a channel far larger than the others takes
+    their bits. Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
     """
     from onnx import helper, numpy_helper
 
@@ -263,10 +232,7 @@ def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]
 
 
 def quantise(model: "onnx.ModelProto", bits: Bits, scratch: Path) -> Path:
-    """Write `model` with weights of 8 or 7 `bits` in its products into a file in `scratch`; its nodes get other names.
-
-    Raises OSError if the directory can't be written.
-    """
+    """Write `model` with weights of 8 or 7 `bits` into a file in `scratch`; its nodes are renamed. Raises OSError."""
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -290,30 +256,24 @@ def quantise(model: "onnx.ModelProto", bits: Bits, scratch: Path) -> Path:
     # Without it, the quantiser logs advice.
     model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
     written = scratch / "quantised.onnx"
-    with _temporary_files_in(scratch):
-        quantize_dynamic(
-            model,
-            written,
-            op_types_to_quantize=sorted(_PRODUCTS),
-            per_channel=True,
-            reduce_range=bits == 7,
-            weight_type=QuantType.QInt8,
-            nodes_to_exclude=left,
-            # It knows no result of operators such as attention.
-            extra_options={"DefaultTensorType": TensorProto.FLOAT},
-        )
-    return written
-
-
-@contextmanager
-def _temporary_files_in(directory: Path) -> Iterator[None]:
-    """Have all temporary files in `directory`: in a container it may be the only one that can be written."""
     with _TEMPORARY:
-        usual, tempfile.tempdir = tempfile.tempdir, str(directory)
+        # In a container, the quantiser's temporary files may find no other directory that can be written.
+        usual, tempfile.tempdir = tempfile.tempdir, str(scratch)
         try:
-            yield
+            quantize_dynamic(
+                model,
+                written,
+                op_types_to_quantize=sorted(_PRODUCTS),
+                per_channel=True,
+                reduce_range=bits == 7,
+                weight_type=QuantType.QInt8,
+                nodes_to_exclude=left,
+                # It knows no result of operators such as attention.
+                extra_options={"DefaultTensorType": TensorProto.FLOAT},
+            )
         finally:
             tempfile.tempdir = usual
+    return written
 
 
 def _is_quantisable(node: "onnx.NodeProto", weight: "onnx.TensorProto | None", columns: int) -> bool:
@@ -341,34 +301,29 @@ def divide_norms(model: "onnx.ModelProto") -> None:
                 total = f"{node.output[0]}.sum.{number}"
                 nodes.append(helper.make_node("Add", [entry, added], [total]))
                 entry = total
-            epsilon = [each.f for each in node.attribute if each.name == "epsilon"] or [_EPSILON]
-            nodes.append(
-                helper.make_node("LayerNormalization", [entry, *norm], node.output[:1], axis=-1, epsilon=epsilon[0])
-            )
-        else:
-            nodes.append(node)
+            epsilon = next((each.f for each in node.attribute if each.name == "epsilon"), 1e-12)
+            inputs = [entry, *norm]
+            node = helper.make_node("LayerNormalization", inputs, node.output[:1], axis=-1, epsilon=epsilon)
+        nodes.append(node)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
 
 
 def compute_one_token(model: "onnx.ModelProto") -> None:
-    """Compute the end of the last layer for one token alone where no other is read, as by a classifier.
-
-    The end begins behind the layer's attention, by which tokens have something from each other.
-    """
+    """Compute what follows the last attention for one token alone where no other is read, as by a classifier."""
     from onnx import helper
 
     graph = model.graph
     constants = {each.name: len(each.dims) for each in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = defaultdict(list)
     for node in graph.node:
         for name in node.input:
-            readers.setdefault(name, []).append(node.output[0])
+            readers[name].append(node.output[0])
     for name, count in count_reads(graph).items():
-        if count > len(readers.get(name, ())):
+        if count > len(readers[name]):
             # By an output, or in the graph of a branch or a loop.
-            readers.setdefault(name, []).append("")
+            readers[name].append("")
     for chosen in [node for node in graph.node if _chooses_token(node, constants)]:
         alone = {chosen.output[0]}
         for node in reversed(graph.node):
@@ -381,9 +336,8 @@ def compute_one_token(model: "onnx.ModelProto") -> None:
         rows = {name: f"{name}.one" for name in entries} | {chosen.input[0]: chosen.output[0]}
         nodes = [node for node in graph.node if node.output[0] not in alone]
         place = 1 + max(index for index, node in enumerate(nodes) if entries.intersection(node.output))
-        gathers = [
-            helper.make_node("Gather", [name, chosen.input[1]], [rows[name]], axis=1) for name in sorted(entries)
-        ]
+        index = chosen.input[1]
+        gathers = (helper.make_node("Gather", [name, index], [rows[name]], axis=1) for name in sorted(entries))
         for node in moved:
             for names in (node.input, node.output):
                 names[:] = [rows.get(name, name) for name in names]

@@ -4,6 +4,7 @@ Errors are `{"status": {"error": ...}}`, or a plain text where a key is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -23,10 +24,7 @@ WHOLE_NUMBERS: Final = "uint8"
 
 
 class PayloadTest(NamedTuple):
-    """A choice of points by their payloads.
-
-    `test` is given a point's id and these fields of its payload.
-    """
+    """A choice of points: `test` is given a point's id and these fields of its payload."""
 
     fields: Sequence[str]
     test: Callable[[str, Payload], bool]
@@ -36,9 +34,9 @@ class PayloadTest(NamedTuple):
 class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
-    `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
-    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off. `by_key`: each shard
-    key has `shards` of its own (`sharding_method: custom`), and a point is written with its key.
+    `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points}.
+    `strict` are the limits of its strict mode, empty where it is off. `by_key`: each shard key has `shards` of its own
+    (`sharding_method: custom`), and a point is written with its key.
     """
 
     points: int
@@ -89,10 +87,7 @@ def read_count(result: object) -> int:
 
 
 class Facet(NamedTuple):
-    """The number of points by value, for the commonest values.
-
-    `cut`: there may be other values. Not `exact`: the numbers are approximate.
-    """
+    """The number of points by value; approximate if not `exact`. `cut`: the commonest values alone may be in it."""
 
     counts: dict[str | int, int]
     cut: bool
@@ -253,16 +248,9 @@ def _list(value: object) -> list[Any]:
 _LONGEST: Final = 300
 """Characters of Qdrant's text in a message."""
 
-_TIMEOUT: Final = "Timeout error"
-_COLLECTION: Final = "Collection "
-
 
 def error_of(name: str, status: int, body: bytes) -> BackendError:
-    """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
-
-    A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
-    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
-    """
+    """The error of an answer without success. Its message quotes Qdrant's own text, in one line."""
     words = _words(body)
     if words is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
@@ -271,11 +259,15 @@ def error_of(name: str, status: int, body: bytes) -> BackendError:
 
 
 def error_with(name: str, status: int, words: str) -> BackendError:
-    """The error of a status and of Qdrant's own text."""
+    """The error of a status and of Qdrant's own text: a refusal is that of the key, a missing collection, or a request.
+
+    A time-out of searches is status 500. Qdrant bounds the rate of requests to one collection only; a proxy does so in
+    words of its own.
+    """
     words = _line(words)
-    missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in words
+    missing = status == HTTPStatus.NOT_FOUND and "Collection " in words
     error = by_status(name, status, words, Reason.NO_COLLECTION if missing else Reason.REFUSED)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in words:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and "Timeout error" in words:
         return BackendTimeout(str(error), status)
     return error.but(suspect=Blame.CONFIGURATION) if status == HTTPStatus.TOO_MANY_REQUESTS else error
 
@@ -292,12 +284,10 @@ QDRANT: Final = Dialect(16 * 1024, error_of, collection_of)
 
 
 def _words(body: bytes) -> str | None:
-    try:
+    with suppress(orjson.JSONDecodeError):
         match orjson.loads(body):
             case {"status": {"error": str(reason)}}:
                 return reason
-    except orjson.JSONDecodeError:
-        pass
     return None
 
 

@@ -1,18 +1,19 @@
 """The client of Qdrant: a server over HTTP (`server`), or the engine in this process (`operators.clients.qdrant_edge`).
 
 Searches travel in batches, because a request costs more than the search in it, and their failures come back as values
-among the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
+among the answers of the others. All else raises BackendError when it fails. Filters have one form, Qdrant's JSON.
 """
 
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
-from operators.clients.failures import attempt, bisect
+from operators.clients.failures import attempt, bisect, in_batches
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Points
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
@@ -22,10 +23,9 @@ from operators.runtime.dispatcher import defect_of_call
 from operators.runtime.turns import Turns
 from schemas.errors import BackendError
 
-_FACETS: Final = 16
-"""Counts of words under way at once."""
-
-Step = Request | Found | BackendError
+Answer = Hits | BackendError
+Outcome = Found | BackendError
+Step = Request | Outcome
 """A program's next request, or its outcome."""
 
 Filter = Mapping[str, Any]
@@ -36,11 +36,9 @@ Fields = bool | list[str] | Mapping[str, list[str]]
 """The selected fields of a payload, in Qdrant's form."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllBut:
+def all_but(fields: Iterable[str]) -> Fields:
     """All fields of a payload except these."""
-
-    fields: Sequence[str]
+    return {"exclude": list(fields)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +47,17 @@ class QdrantClient(ABC):
 
     `limits` are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to
     those in collections of other tools, for everything that is read; `maps` has what is known of the indexes of each.
-    `successor` finds the collection to ask in place of one that isn't there, within so many seconds; for clients that
-    only read. `facets`: counts of words take turns by namespace, so that those of one take nothing from the others.
+    `successor` finds the collection to ask in place of one that isn't there, for clients that only read. `facets`:
+    counts of words take turns by namespace.
     """
 
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
     maps: dict[str, FieldMap] = field(default_factory=dict)
     successor: Callable[[str, float], Awaitable[str | None]] | None = None
-    facets: Turns = field(default_factory=lambda: Turns(_FACETS))
+    facets: Turns = field(default_factory=lambda: Turns(16))
 
-    async def query_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[Hits | BackendError]:
+    async def query_batch(self, collection: str, searches: Sequence[Body], *, timeout: float) -> list[Answer]:
         """Answer every search with its hits, best first, or with the error that it met; raises nothing.
 
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
@@ -71,14 +67,9 @@ class QdrantClient(ABC):
         bodies = [limits.search(body if fields.same else fields.search(body)) for body in searches]
         search = partial(self._search, collection, deadline=now() + timeout)
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        size = limits.searches or max(len(bodies), 1)
-        if len(bodies) <= size:
-            # Nearly always so: no tasks for it.
-            answers = await bisect(bodies, search, thorough=True)
-        else:
-            batches = [bodies[start : start + size] for start in range(0, len(bodies), size)]
-            answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
-            answers = [answer for batch in answered for answer in batch]
+        ask = partial(bisect, call=search, thorough=True)
+        batches = await in_batches(bodies, limits.searches or max(len(bodies), 1), ask)
+        answers = list(chain.from_iterable(batches))
         if self.fields.same:
             return answers
         rename = self.fields.payload
@@ -90,12 +81,9 @@ class QdrantClient(ABC):
         ]
 
     async def retrieve(
-        self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
+        self, collection: str, ids: Sequence[str], fields: Sequence[str] | Fields, *, timeout: float
     ) -> dict[str, Payload]:
-        """The payloads of those points that exist, by id: named `fields`, all (True), all except some, or none (False).
-
-        Raises BackendError.
-        """
+        """The payloads of the points that exist, by id: these fields, all (True) or `all_but` some, or none (False)."""
         found = await self._points(collection, ids, self._fields(fields), None, now() + timeout)
         return self._rename(found.payloads)
 
@@ -119,10 +107,10 @@ class QdrantClient(ABC):
         offset: str | None = None,
         timeout: float,
     ) -> RecordPage:
-        """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
+        """At most `limit` records by id from `offset` on, or in the order of an indexed field.
 
-        There are fewer where the collection's limits allow no more. An ordered scroll leaves out the points without
-        that field and is continued by `start_from` in `order_by`.
+        The collection's limits may allow fewer. An ordered scroll leaves out the points without that field and is
+        continued by `start_from` in `order_by`.
         """
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -143,10 +131,7 @@ class QdrantClient(ABC):
     async def records(
         self, collection: str, where: Filter, *, limit: int, fields: Sequence[str], timeout: float
     ) -> AsyncIterator[Record]:
-        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds.
-
-        Raises BackendError.
-        """
+        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds."""
         offset: str | None = None
         while True:
             page = await self.scroll(collection, where, limit=limit, fields=fields, offset=offset, timeout=timeout)
@@ -156,7 +141,7 @@ class QdrantClient(ABC):
                 return
 
     async def count(self, collection: str, where: Filter | None = None, *, timeout: float) -> int:
-        """The number of points that the filter matches, exact if the collection allows it; raises BackendError."""
+        """The number of points that the filter matches, exact if the collection allows it."""
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
         body = _body(filter=self._where(collection, where), exact=limits.exact)
@@ -165,9 +150,9 @@ class QdrantClient(ABC):
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, timeout: float
     ) -> Facet:
-        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError.
+        """The number of points with each of the `limit` commonest values of an indexed field.
 
-        There are fewer values, or approximate numbers, where the collection's limits allow no more.
+        The collection's limits may allow fewer values, or approximate numbers alone.
         """
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -177,18 +162,14 @@ class QdrantClient(ABC):
         return Facet(counts, len(counts) >= most, limits.exact)
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """The description of a collection; raises BackendError (status 404 when it isn't there).
-
-        From then on, requests to it fit the limits that it describes.
-        """
+        """The description of a collection, whose limits later requests fit; an error of status 404: there is none."""
         info = await self._describe(collection, now() + timeout)
         self.limits[collection] = Limits.of(info.strict)
-        if not self.fields.same:
-            kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
-            self.maps[collection] = replace(self.fields, kinds=kinds)
+        kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
+        self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
-    async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Found | BackendError]:
+    async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Outcome]:
         """Run many searches' programs: the outcome of each, within `timeout` seconds; raises nothing.
 
         Their first searches go in one request; each goes on by itself after that. One whose request fails, or which
@@ -203,7 +184,7 @@ class QdrantClient(ABC):
             _advance(program, _take(hits, step)) if isinstance(step, QueryBatch) else step
             for program, step in zip(programs, first, strict=True)
         ]
-        outcomes = [step for step in steps if isinstance(step, Found | BackendError)]
+        outcomes = [step for step in steps if isinstance(step, Outcome)]
         if len(outcomes) == len(steps):
             # Nearly always so: no tasks for it.
             return outcomes
@@ -212,12 +193,12 @@ class QdrantClient(ABC):
             *(self._finish(collection, search.alone, program, step, deadline) for search, program, step in run),
             return_exceptions=True,
         )
-        return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in ended]
+        return [each if isinstance(each, Outcome) else defect_of_call(each) for each in ended]
 
     async def _finish(
         self, collection: str, tenant: Hashable, program: Program, step: Step, deadline: float
-    ) -> Found | BackendError:
-        while not isinstance(step, Found | BackendError):
+    ) -> Outcome:
+        while not isinstance(step, Outcome):
             step = _advance(program, await attempt(self._request(collection, tenant, step, deadline)))
         return step
 
@@ -245,48 +226,44 @@ class QdrantClient(ABC):
     ) -> None:
         """Write `points` ({id, vector, payload}, arrays allowed) in order; every search after this returns sees them.
 
-        Where a point exists already and `condition` doesn't match it, it stays as it is. Raises BackendError at the
-        first request or piece that fails, and those before it stay applied.
+        Where a point exists already and `condition` doesn't match it, it stays as it is. When a request or piece fails,
+        those before it stay applied.
         """
 
     @abstractmethod
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
-        """Change points, in order; other fields stay. Every search after this returns sees it.
-
-        Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
-        """
+        """Change points, in order, as `upsert` does; other fields stay. An error of status 404: a point isn't there."""
 
     @abstractmethod
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
-        """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
+        """Delete the points that the filter matches, for every search after this returns."""
 
     @abstractmethod
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        """True if a collection or an alias has this name; raises BackendError."""
+        """True if a collection or an alias has this name."""
 
     @abstractmethod
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        """The collection of each alias that the key may see; raises BackendError."""
+        """The collection of each alias that the key may see."""
 
     @abstractmethod
     async def version(self, *, timeout: float) -> str | None:
-        """The server's version, as it writes it; None of the engine in this process. Raises BackendError."""
+        """The server's version, as it writes it; None of the engine in this process."""
 
     @abstractmethod
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
-        """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
+        """Give each alias to its collection, or take it away (None), all in one step."""
 
     @abstractmethod
-    async def drop_collection(self, collection: str, *, timeout: float) -> None:
-        """Delete a collection with its documents; raises BackendError."""
+    async def drop_collection(self, collection: str, *, timeout: float) -> None: ...
 
     @abstractmethod
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        """Create a collection by Qdrant's JSON; raises BackendError (status 409 when it is there already)."""
+        """Create a collection by Qdrant's JSON. BackendError of status 409: it is there already."""
 
     @abstractmethod
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
-        """Index a payload field, returning when the index is built; raises BackendError."""
+        """Index a payload field, returning when the index is built."""
 
     @abstractmethod
     def without_retries(self) -> "QdrantClient":
@@ -316,17 +293,15 @@ class QdrantClient(ABC):
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo: ...
 
     async def _learn_limits(self, collection: str, deadline: float) -> Limits:
-        """The limits of a collection, of which nothing else may have read the description."""
+        """The limits of a collection, whose description nothing else may have read."""
         if collection not in self.limits:
             await self.collection_info(collection, timeout=deadline - now())
         return self.limits_of(collection)
 
     def limits_of(self, collection: str) -> Limits:
-        """The limits of one request to a collection, as far as they are known."""
         return self.limits.get(collection, UNLIMITED)
 
     def map_of(self, collection: str) -> FieldMap:
-        """The map of a collection's fields, with its indexes as far as they are known."""
         return self.maps.get(collection, self.fields)
 
     def take_over(self, collection: str, alias: str) -> None:
@@ -334,23 +309,20 @@ class QdrantClient(ABC):
         self.limits[collection], self.maps[collection] = self.limits_of(alias), self.map_of(alias)
 
     def _where(self, collection: str, where: Filter | None) -> Filter | None:
-        if where is None:
-            return None
-        named = where if self.fields.same else self.map_of(collection).filter(where)
-        return self.limits_of(collection).filter(named)
+        if where is not None and not self.fields.same:
+            where = self.map_of(collection).filter(where)
+        return None if where is None else self.limits_of(collection).filter(where)
 
     def _rename(self, payloads: dict[str, Payload]) -> dict[str, Payload]:
         rename = self.fields.payload
         return payloads if self.fields.same else {id_: rename(id_, each) for id_, each in payloads.items()}
 
-    def _fields(self, fields: Sequence[str] | AllBut | bool) -> Fields:
-        if isinstance(fields, AllBut):
-            return {"exclude": list(fields.fields)}
-        selected: Fields = self.fields.fields(fields if isinstance(fields, bool) else list(fields))
+    def _fields(self, fields: Sequence[str] | Fields) -> Fields:
+        selected: Fields = self.fields.fields(fields if isinstance(fields, bool | Mapping) else list(fields))
         return selected
 
 
-def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> Sequence[Hits | BackendError] | BackendError:
+def _take(hits: Iterator[Answer], request: QueryBatch) -> Sequence[Answer] | BackendError:
     """The answers to a request, or the first error among them."""
     taken = [next(hits) for _ in request.bodies]
     errors = [each for each in taken if isinstance(each, BackendError)]

@@ -11,10 +11,9 @@ import orjson
 class Limits:
     """Bounds on a request to one collection; None is no bound.
 
-    `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
+    `timeout` is the most seconds that a request may name, `searches` are those of one batch, `points` those of one
     upsert, `conditions` those of one filter, `listed` the values of one condition, `hits` those of one search, page or
-    facet. Not `exact`: searches and counts may be approximate only. A request for more than a minute's searches or
-    points is refused at any time.
+    facet. Not `exact`: searches and counts may be approximate only.
     """
 
     timeout: int | None = None
@@ -30,6 +29,7 @@ class Limits:
         """The limits of a collection whose strict mode is on with these settings."""
         return cls(
             timeout=strict.get("max_timeout"),
+            # A request for more than a minute's searches or points is refused at any time.
             searches=_least(strict, "search_max_batchsize", "read_rate_limit"),
             points=_least(strict, "upsert_max_batchsize", "write_rate_limit"),
             conditions=strict.get("filter_max_conditions"),
@@ -63,7 +63,7 @@ class Limits:
                 return {"should": [{**condition, "match": {"any": part}} for part in _divide(values, most)]}
             case {"nested": {"key": key, "filter": inner}}:
                 return {"nested": {"key": key, "filter": self.filter(inner)}}
-        return self.filter(condition) if condition.keys() <= _CLAUSES else condition
+        return self.filter(condition) if condition.keys() <= CLAUSES else condition
 
     def page(self, wanted: int) -> int:
         """The number of records or values to ask for: the wanted one, or the most that one request may give."""
@@ -74,7 +74,8 @@ class Limits:
         return wanted if self.timeout is None else min(wanted, self.timeout)
 
 
-_CLAUSES: Final = frozenset({"must", "should", "must_not"})
+CLAUSES: Final = frozenset({"must", "should", "must_not"})
+"""The clauses of a filter."""
 
 
 def _divide(values: list[Any], most: int) -> list[list[Any]]:
@@ -117,17 +118,14 @@ class Change:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The new vectors."""
         return {name: vector for name, vector in self.vectors.items() if vector is not None}
 
     @property
     def gone(self) -> list[str]:
-        """The names of the removed vectors."""
         return sorted(name for name, vector in self.vectors.items() if vector is None)
 
     @property
     def where(self) -> Mapping[str, Any] | None:
-        """The filter for the point where there are conditions."""
         return {"must": [{"has_id": [self.id]}, *self.conditions]} if self.conditions else None
 
     def operations(self) -> Iterator[Mapping[str, Any]]:

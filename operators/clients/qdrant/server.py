@@ -17,7 +17,7 @@ from operators.clients.http.transport import MIB, Call
 from operators.clients.qdrant import answers
 from operators.clients.qdrant.answers import CollectionInfo, Points
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
-from operators.clients.qdrant.requests import UNLIMITED, Change, split_points
+from operators.clients.qdrant.requests import Change, split_points
 from operators.query.backend_answers import Hits, RecordPage, parse_point_id
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 
@@ -64,7 +64,7 @@ class ServerClient(QdrantClient):
         return await self._ask(collection, Call("/exists", None, answers.read_exists, "GET"), now() + timeout)
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        return await self._ask(None, Call("/aliases", None, answers.read_aliases, "GET"), now() + timeout)
+        return await self._ask("", Call("/aliases", None, answers.read_aliases, "GET"), now() + timeout)
 
     async def version(self, *, timeout: float) -> str:
         def read(answer: Any) -> str:
@@ -82,7 +82,7 @@ class ServerClient(QdrantClient):
             if collection is not None:
                 actions.append({"create_alias": {"alias_name": alias, "collection_name": collection}})
         call = Call("/collections/aliases", {"actions": actions}, answers.read_done)
-        await self._ask(None, call, now() + timeout, repeatable=False)
+        await self._ask("", call, now() + timeout, repeatable=False)
 
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
         await self._ask(collection, Call("", None, answers.read_done, "DELETE"), now() + timeout)
@@ -136,23 +136,16 @@ class ServerClient(QdrantClient):
         return await self._ask(collection, Call("", None, answers.read_info, "GET"), deadline)
 
     async def _ask(
-        self,
-        collection: str | None,
-        call: Call[Result],
-        deadline: float,
-        *,
-        wait: bool = False,
-        repeatable: bool = True,
+        self, collection: str, call: Call[Result], deadline: float, *, wait: bool = False, repeatable: bool = True
     ) -> Result:
-        """Make a call whose path is below the collection's and which reads the answer's result."""
+        """Make a call whose path is below the collection's ("": the server's), and which reads the answer's result."""
         left = deadline - now()
         if left <= 0:
             raise BackendTimeout(f"{self.backend.name}: no time left to ask")
         # The server counts whole seconds, from one on: it stops work whose result nobody waits for.
-        limits = UNLIMITED if collection is None else self.limits_of(collection)
-        bounds = f"?timeout={limits.seconds(math.ceil(left))}" + ("&wait=true" if wait else "")
-        target = "" if collection is None else f"/collections/{quote(collection, safe='')}"
-        path = f"{target}{call.path}{bounds}"
+        seconds = self.limits_of(collection).seconds(math.ceil(left))
+        target = f"/collections/{quote(collection, safe='')}" if collection else ""
+        path = f"{target}{call.path}?timeout={seconds}{'&wait=true' if wait else ''}"
 
         def read_result(answer: Any) -> Result:
             try:
@@ -166,7 +159,7 @@ class ServerClient(QdrantClient):
         try:
             return await self.backend.ask(Call(path, call.body, read_result, call.method, reads), timeout=left)
         except BackendBadResponse as error:
-            if error.reason is not Reason.NO_COLLECTION or collection is None or self.successor is None:
+            if error.reason is not Reason.NO_COLLECTION or not collection or self.successor is None:
                 raise
             missing = error
         found = await self.successor(collection, deadline - now())

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import qdrant_edge as edge
 
 from operators.clients.http.dialect import fit_float32
-
-_CLAUSES: Final = frozenset({"must", "should", "must_not"})
+from operators.clients.qdrant.requests import CLAUSES
 
 _MATCHES: Final[Mapping[str, Any]] = {
     "any": edge.MatchAny,
@@ -33,7 +32,7 @@ def read_filter(body: Mapping[str, Any] | None) -> edge.Filter | None:
 
 def make_filter(body: Mapping[str, Any]) -> edge.Filter:
     """The filter; raises TypeError, KeyError or ValueError for a condition that rankstream does not write."""
-    if not body.keys() <= _CLAUSES:
+    if not body.keys() <= CLAUSES:
         raise ValueError("the engine has no such condition")
     clauses: dict[str, Any] = {clause: list(map(_condition, conditions)) for clause, conditions in body.items()}
     return edge.Filter(**clauses)
@@ -42,9 +41,12 @@ def make_filter(body: Mapping[str, Any]) -> edge.Filter:
 def _condition(body: Mapping[str, Any]) -> edge.ConditionType:
     match body:
         case {"key": str(key), "match": match}:
-            return edge.FieldCondition(key, match=_match(match))
+            ((kind, value),) = match.items()
+            # The engine's binding takes Python's bool for an integer, and numpy's for what it is.
+            return edge.FieldCondition(key, match=_MATCHES[kind](np.bool_(value) if isinstance(value, bool) else value))
         case {"key": str(key), "range": bounds}:
-            return edge.FieldCondition(key, range=_range(bounds))
+            of_times = any(isinstance(bound, str) for bound in bounds.values())
+            return edge.FieldCondition(key, range=(edge.RangeDateTime if of_times else edge.RangeFloat)(**bounds))
         case {"key": str(key), "values_count": bounds}:
             return edge.FieldCondition(key, values_count=edge.ValuesCount(**bounds))
         case {"has_id": ids}:
@@ -58,26 +60,18 @@ def _condition(body: Mapping[str, Any]) -> edge.ConditionType:
     return make_filter(body)
 
 
-def _match(body: Mapping[str, Any]) -> edge.MatchType:
-    ((kind, value),) = body.items()
-    # The engine's binding takes Python's bool for an integer, and numpy's for what it is.
-    made: edge.MatchType = _MATCHES[kind](np.bool_(value) if isinstance(value, bool) else value)
-    return made
-
-
-def _range(bounds: Mapping[str, Any]) -> edge.RangeType:
-    if any(isinstance(bound, str) for bound in bounds.values()):
-        return edge.RangeDateTime(**bounds)
-    return edge.RangeFloat(**bounds)
-
-
 @dataclass(frozen=True, slots=True)
 class VectorSchema:
-    """The named vectors of a collection: the size of each dense one, which are multivectors, which are sparse."""
+    """The named vectors of a collection, dense ones and sparse ones, with the parameters of each."""
 
-    sizes: Mapping[str, int]
-    multi: frozenset[str]
-    sparse: frozenset[str]
+    dense: Mapping[str, Mapping[str, Any]]
+    sparse: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, created: Mapping[str, Any]) -> Self:
+        """Those of a collection that was created with this body; "" is the name of one that has none."""
+        vectors: Mapping[str, Any] = created.get("vectors", {})
+        return cls({"": vectors} if "size" in vectors else vectors, created.get("sparse_vectors", {}))
 
     def of_point(self, vectors: Mapping[str, Any]) -> dict[str, edge.NamedVector]:
         """The vectors of a point by name. Raises ValueError, TypeError or KeyError where one doesn't fit."""
@@ -86,25 +80,22 @@ class VectorSchema:
     def vector(self, value: Any, name: str) -> edge.NamedVector:
         """The vector of this name, or to search it with. Raises ValueError, TypeError or KeyError if it doesn't fit."""
         if name in self.sparse:
-            return _sparse(value["indices"], value["values"])
-        if name not in self.sizes:
+            indices, values = value["indices"], value["values"]
+            if len(set(indices)) != len(indices) or len(indices) != len(values) or not fit_float32(values):
+                raise ValueError("a sparse vector must have one finite value for each of its indices")
+            return edge.SparseVector(indices, values)
+        if (params := self.dense.get(name)) is None:
             raise ValueError(f"Not existing vector name error: {name}")
         with np.errstate(over="ignore"):
             array = np.asarray(value, np.float32)
-        if array.ndim not in ({1, 2} if name in self.multi else {1}):
+        if array.ndim not in ({1, 2} if "multivector_config" in params else {1}):
             raise ValueError("Conversion between multi and regular vectors failed")
         if not np.isfinite(array).all():
             raise ValueError("a vector of numbers that are not finite")
-        if array.shape[-1] != self.sizes[name]:
-            raise ValueError(f"Vector dimension error: expected dim: {self.sizes[name]}, got {array.shape[-1]}")
+        if array.shape[-1] != params["size"]:
+            raise ValueError(f"Vector dimension error: expected dim: {params['size']}, got {array.shape[-1]}")
         checked: edge.NamedVector = array.tolist()
         return checked
-
-
-def _sparse(indices: list[int], values: list[float]) -> edge.SparseVector:
-    if len(set(indices)) != len(indices) or len(indices) != len(values) or not fit_float32(values):
-        raise ValueError("a sparse vector must have one finite value for each of its indices")
-    return edge.SparseVector(indices, values)
 
 
 INDEXES: Mapping[str, Any] = {
@@ -118,23 +109,14 @@ INDEXES: Mapping[str, Any] = {
 HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
 
 
-def vector_schema(created: Mapping[str, Any]) -> VectorSchema:
-    """The named vectors of a collection that was created with this body."""
-    dense = dense_vectors(created)
-    return VectorSchema(
-        sizes={name: params["size"] for name, params in dense.items()},
-        multi=frozenset(name for name, params in dense.items() if "multivector_config" in params),
-        sparse=frozenset(created.get("sparse_vectors", {})),
-    )
-
-
 def edge_config(created: Mapping[str, Any]) -> edge.EdgeConfig:
     """The engine's configuration for this body; raises KeyError, TypeError, ValueError or AttributeError."""
+    schema = VectorSchema.of(created)
     return edge.EdgeConfig(
-        vectors={name: _vector_params(params) for name, params in dense_vectors(created).items()},
+        vectors={name: _vector_params(params) for name, params in schema.dense.items()},
         sparse_vectors={
             name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if params.get("modifier") == "idf" else None)
-            for name, params in created.get("sparse_vectors", {}).items()
+            for name, params in schema.sparse.items()
         },
         wal_enabled=True,
     )
@@ -147,12 +129,6 @@ def index_params(schema: Mapping[str, Any]) -> edge.PayloadSchemaParams:
         options["tokenizer"] = getattr(edge.TokenizerType, options["tokenizer"].capitalize())
     params: edge.PayloadSchemaParams = INDEXES[schema["type"]](**options)
     return params
-
-
-def dense_vectors(created: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters of the dense vectors by name, "" for one that has none."""
-    vectors: Mapping[str, Any] = created.get("vectors", {})
-    return {"": vectors} if "size" in vectors else vectors
 
 
 def _vector_params(params: Mapping[str, Any]) -> edge.EdgeVectorParams:

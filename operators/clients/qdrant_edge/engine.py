@@ -39,10 +39,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class EngineClient(QdrantClient):
-    """One event loop's access to an `Engine`, which other loops of the process may share.
-
-    `aclose` flushes the engine and leaves it open.
-    """
+    """One event loop's access to an `Engine`, which others may share: `aclose` flushes it and leaves it open."""
 
     engine: Engine
 
@@ -112,10 +109,10 @@ class EngineClient(QdrantClient):
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> Points:
         wanted: list[int | UUID | str] = [parse_point_id(each) for each in ids]
-        vectors = False if vector is None else [vector]
-        found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
-        kept = {str(each.id): own for each in found if (own := _vector(each.vector, vector)) is not None}
-        return Points({str(each.id): each.payload or {} for each in found}, kept)
+        names = False if vector is None else [vector]
+        found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), names), deadline)
+        vectors = {str(each.id): own for each in found if (own := _vector(each.vector, vector)) is not None}
+        return Points({str(each.id): each.payload or {} for each in found}, vectors)
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)
@@ -129,10 +126,9 @@ class EngineClient(QdrantClient):
         return self._read(collection, count, deadline)
 
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
-        where = body.get("filter")
-
         def facet(shard: edge.EdgeShard) -> edge.FacetResponse:
-            return shard.facet(edge.FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
+            where = read_filter(body.get("filter"))
+            return shard.facet(edge.FacetRequest(body["key"], body["limit"], body["exact"], where))
 
         return {hit.value: hit.count for hit in self._read(collection, facet, deadline).hits if hit.count}
 
@@ -278,9 +274,7 @@ def _change(change: Change, target: Collection) -> None:
 
 def _written_bytes(vectors: Mapping[str, Any]) -> int:
     """About the bytes that these vectors take in the engine's log."""
-    return sum(
-        8 * len(vector["values"]) if isinstance(vector, Mapping) else 4 * np.size(vector) for vector in vectors.values()
-    )
+    return sum(8 * len(each["values"]) if isinstance(each, Mapping) else 4 * np.size(each) for each in vectors.values())
 
 
 def _json(payload: object) -> bytes:

@@ -13,7 +13,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import orjson
@@ -21,7 +21,7 @@ import qdrant_edge as edge
 
 from operators.caching.bounded import OVERHEAD, BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant_edge.conversions import dense_vectors, edge_config, vector_schema
+from operators.clients.qdrant_edge.conversions import VectorSchema, edge_config
 from schemas.errors import ConfigError
 
 T = TypeVar("T")
@@ -39,21 +39,15 @@ class Refusal(Exception):
         self.status = status
 
 
-_HIT_PAYLOADS: Final = 16 * 1024 * 1024
-
-
-class HitPayloads:
+class HitPayloads(BoundedCache[tuple[int, int, tuple[str, ...]], bytes]):
     """The fields of hits' payloads that a search lists: read once for each version of a point.
 
-    The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
-    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
-    search without a vector gives every point the version 0: nothing of that is kept.
+    The legs of a query find the same points, and to parse a hundred payloads takes the engine longer than to find them.
+    Those used last are cached, within `max_bytes`; none of the version 0, which a search without a vector gives.
     """
 
-    def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
-        self._cache: BoundedCache[tuple[int, int, tuple[str, ...]], bytes] = BoundedCache(
-            max_bytes, lambda _, payload: len(payload) + OVERHEAD
-        )
+    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
+        super().__init__(max_bytes, lambda _, payload: len(payload) + OVERHEAD)
 
     def read(
         self, shard: edge.EdgeShard, points: Sequence[edge.ScoredPoint], fields: tuple[str, ...]
@@ -61,14 +55,14 @@ class HitPayloads:
         """These fields of points that the shard found without their payloads."""
         ids = [point.id for point in points]
         keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
-        hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
+        hits = {key: hit for key in keys if key[1] and (hit := self.get(key)) is not None}
         if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
             records = shard.retrieve(list(missing.values()), edge.PayloadSelector.Include(list(fields)), False)
             read = {_number(record.id): orjson.dumps(record.payload) for record in records}
             for key in missing:
                 hits[key] = read[key[0]]
                 if key[1]:
-                    self._cache.put(key, hits[key])
+                    self.put(key, hits[key])
         return [orjson.loads(hits[key]) for key in keys]
 
 
@@ -82,11 +76,11 @@ def _number(identity: int | UUID | str) -> int:
 class Collection:
     """One open collection; every method may be called from any thread and holds the interpreter while it runs."""
 
-    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: edge.EdgeShard) -> None:
-        self.name = name
+    def __init__(self, directory: Path, record: Mapping[str, Any], shard: edge.EdgeShard) -> None:
+        self.name = directory.name
         self.created: Mapping[str, Any] = record["created"]
         self.indexes: Mapping[str, Any] = record["indexes"]
-        self.schema = vector_schema(self.created)
+        self.schema = VectorSchema.of(self.created)
         self.hit_payloads = HitPayloads()
         self._directory = directory
         self._shard = shard
@@ -108,13 +102,12 @@ class Collection:
                 raise
 
     def describe(self) -> CollectionInfo:
-        """The collection as a server describes it."""
         info = self.run(lambda shard: shard.info())
         return CollectionInfo(
             points=info.points_count,
             shards=1,
-            vectors=dense_vectors(self.created),
-            sparse_vectors=self.created.get("sparse_vectors", {}),
+            vectors=self.schema.dense,
+            sparse_vectors=self.schema.sparse,
             indexes={
                 field: {"data_type": schema["type"], "params": schema, "points": info.payload_schema[field].points}
                 for field, schema in self.indexes.items()
@@ -142,7 +135,6 @@ class Collection:
             self.flush()
 
     def flush(self) -> None:
-        """Write the log to the shard's files."""
         self._unflushed = 0
         self.run(lambda shard: shard.flush())
 
@@ -154,10 +146,9 @@ class Collection:
 
 
 class Engine:
-    """Qdrant's engine over one directory, shared by the transports of every event loop of this process.
+    """Qdrant's engine over one directory, shared by the clients of every event loop of this process.
 
-    Raises ConfigError where the directory can't be made, another process, or another Engine, has it open, or a shard of
-    it is broken.
+    Raises ConfigError where the directory can't be made, is open in another Engine, or has a broken shard.
     """
 
     def __init__(self, path: Path) -> None:
@@ -170,9 +161,8 @@ class Engine:
         except OSError as error:
             raise ConfigError(f"the embedded Qdrant can't use {path}: {error.strerror}") from error
         self._lock_file = _lock_directory(path)
-        self._collections = {
-            record.parent.name: _open(record.parent) for record in sorted(self._root.glob("*/collection.json"))
-        }
+        made = sorted(record.parent for record in self._root.glob("*/collection.json"))
+        self._collections = {directory.name: _open(directory) for directory in made}
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +197,7 @@ class Engine:
             record = {"created": created, "indexes": {}}
             shard = edge.EdgeShard.create(str(directory / "shard"), config)
             _write(directory / "collection.json", record)
-            self._collections[name] = Collection(name, directory, record, shard)
+            self._collections[name] = Collection(directory, record, shard)
 
     def drop(self, name: str) -> bool:
         """Delete a collection; False if there was none."""
@@ -239,7 +229,7 @@ def _open(directory: Path) -> Collection:
         shard = edge.EdgeShard.load(str(directory / "shard"))
     except Exception as error:
         raise ConfigError(f"the embedded Qdrant can't open {directory}: {error}") from error
-    return Collection(directory.name, directory, record, shard)
+    return Collection(directory, record, shard)
 
 
 def _lock_directory(path: Path) -> int:
@@ -248,10 +238,9 @@ def _lock_directory(path: Path) -> int:
         fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(locked)
-        raise ConfigError(
-            f"the embedded Qdrant at {path} is open in another process, and only one can have it: end that one, or run"
-            " both flows in one, `rankstream run --with-indexing`"
-        ) from error
+        cure = "end that one, or run both flows in one, `rankstream run --with-indexing`"
+        message = f"the embedded Qdrant at {path} is open in another process, and only one can have it: {cure}"
+        raise ConfigError(message) from error
     return locked
 
 

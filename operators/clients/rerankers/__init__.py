@@ -18,11 +18,10 @@ from schemas.errors import BackendError
 class RerankRequest:
     """A query and those of its candidates to score: `documents` maps a point id to its text, best first.
 
-    `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
-    is indexed, as far as that is known. `neighbours` are the point ids of the documents that a document's context is
-    made of, its own among them, and `context` is the share that their mean has of its score. `stored`: the collection
-    can keep token vectors; `compared`: Qdrant may be asked to compare them. `access`: which documents the query may
-    see, as they are when they are compared; None is all.
+    `known` are the scores of its other candidates, `watermark` is how far the namespace is indexed, as far as that is
+    known. `neighbours` are the point ids of the documents of a document's context, its own among them, whose mean has
+    the share `context` of its score. `stored`: the collection can keep token vectors; `compared`: Qdrant may be asked
+    to compare them. `access`: the documents that the query may see when they are compared; None is all.
     """
 
     query: str
@@ -59,9 +58,8 @@ Reads = Literal["text", "tokens", "stored_tokens"]
 class Capacity:
     """The bounds of one call to a reranker: documents of at most `queries` queries, at most `documents` in all.
 
-    `chars` bounds the code points of queries and documents together; 0 is no bound. `whole`: a query's documents go in
-    one call, however many they are. `compared`: they are judged by comparing them, so that a score says nothing
-    without the others. `apart`: queries that differ in this never share a call.
+    `chars` bounds the code points of queries and documents; 0 is no bound. `whole`: a query's documents go in one call.
+    `compared`: a score says nothing without the others. `apart`: queries that differ in this never share a call.
     """
 
     queries: int = 1
@@ -76,16 +74,14 @@ class Reranker(Protocol):
     """The interface of a reranker for the rerank stage."""
 
     @property
-    def reads(self) -> Reads:
-        """The inputs that it needs."""
+    def reads(self) -> Reads: ...
 
     @property
     def model(self) -> str:
         """The model's name, as provenance reports it."""
 
     @property
-    def capacity(self) -> Capacity:
-        """The bounds of one call."""
+    def capacity(self) -> Capacity: ...
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         """Score each request's documents in one call within `timeout` seconds, one outcome a request, in their order.
@@ -93,5 +89,4 @@ class Reranker(Protocol):
         `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
 
-    async def aclose(self) -> None:
-        """Release connections."""
+    async def aclose(self) -> None: ...

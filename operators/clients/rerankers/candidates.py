@@ -23,12 +23,10 @@ LEAST: Final = 2
 class Candidates(BatchingPolicy[RerankRequest, Scores]):
     """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
-    What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
-    query's and the frame's; else these two count once. The first document goes in at any cost: the stage
-    has truncated documents to `room`.
-
-    Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
-    the policy does not shorten.
+    A document costs its own length of `Capacity.chars` and, where a call carries pairs of many queries, its query's and
+    the frame's; else these two count once. The first document goes in at any cost: the stage has truncated it to
+    `room`. Where time is short, the first candidates of a query are reranked without the others, unless they are
+    compared, or the policy does not shorten.
     """
 
     capacity: Capacity
@@ -111,10 +109,7 @@ class Candidates(BatchingPolicy[RerankRequest, Scores]):
 
 
 def room(query: str, max_chars: int, max_doc_chars: int) -> int | None:
-    """Code points of each document that can be sent with `query`, so that any document fits into a call by itself.
-
-    Each bound is off at 0; None: all of them. 0 or less: the query leaves no room.
-    """
+    """Code points of each document that fit into a call with `query`; None: all. Each bound is off at 0."""
     bounds = [max_doc_chars] if max_doc_chars else []
     if max_chars:
         bounds.append(max_chars - len(query) - FRAME)

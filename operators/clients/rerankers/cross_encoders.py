@@ -7,21 +7,21 @@ of queries.
   which knows all slices of a query, and whether the server is known to omit (`rerank.omitted`). Asked for all, they
   score each.
 - An answer's other fields (documents, usage, model, ids) differ from server to server and are not read.
-
-An answer is read whole or not at all: one wrong entry and nothing of it is used.
+- An answer is read whole or not at all: one wrong entry and nothing of it is used.
 """
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final
 
 from operators.clients.failures import Chance, bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Call
-from operators.clients.rerankers import Capacity, RerankRequest
+from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Scores, SomeScores
 from schemas.errors import BackendBadResponse, BackendError, Blame
 from schemas.fields import MAX_FLOAT32
@@ -34,9 +34,8 @@ Body = Callable[[str, list[str], list[str]], dict[str, Any]]
 class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
-    An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
-    call may carry several queries. `labels`: an entry is a list of one label in place of an index, in the order of the
-    texts. `instruction` leads to the member of a call that holds an instruction.
+    `members` lead to the list of {index, `key`} in an answer; `labels`: of lists of one label, in the texts' order.
+    `pairs`: a call may carry several queries. `instruction` leads to the member of a call that holds an instruction.
     """
 
     path: str
@@ -49,17 +48,12 @@ class RerankApi:
 
 
 def _list_all(documents: str, most: str, **more: Any) -> Body:
-    """The call that has the texts and their number under these names, and other members.
+    """The call that asks for all texts under these names, so that an omission in the answer is the model's decision."""
 
-    A request for all of the texts makes each omission in the answer the model's decision.
-    """
-    return lambda model, queries, texts: {
-        "model": model,
-        "query": queries[0],
-        documents: texts,
-        most: len(texts),
-        **more,
-    }
+    def body(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
+        return {"model": model, "query": queries[0], documents: texts, most: len(texts), **more}
+
+    return body
 
 
 COHERE: Final = RerankApi("/rerank", _list_all("documents", "top_n"), ("results",), "relevance_score")
@@ -122,62 +116,43 @@ APIS: Final[Mapping[str, RerankApi]] = {
 """By `rerank.kind`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Templates:
-    """The texts that a model is given: `query` with the query for {query}, `document` with a document for {document}.
-
-    No text can end the template that it stands in: the mark with which the special tokens of chat models begin is
-    parted.
-    """
-
-    query: str = "{query}"
-    document: str = "{document}"
-
-    def of_query(self, text: str) -> str:
-        return self.query.replace("{query}", _part(text))
-
-    def of_document(self, text: str) -> str:
-        return self.document.replace("{document}", _part(text))
+def _fill(template: str, name: str, text: str) -> str:
+    """The template with the text at a name. No text can end it: the mark of chat models' special tokens is parted."""
+    return template.replace(name, text.replace("<|", "< |"))
 
 
-def _part(text: str) -> str:
-    return text.replace("<|", "< |")
-
-
+@dataclass(frozen=True, eq=False)
 class HttpReranker:
     """A Reranker that posts all texts of a call to one backend and reads a relevance for each from its answer.
 
     A call has at most `documents` texts and `chars` code points; 0 `chars` is no bound. One of pairs never mixes two
     namespaces' documents unless the backend is `trusted`. If a call is refused, say for a pair longer than the model's
-    context, its documents are asked apart; one that is refused alone has no score. An `instruction` is a field of each
-    call, where the API has one for it.
+    context, its documents are asked apart; one that is refused alone has no score. `templates` surround the queries,
+    in place of {query}, and the documents, in place of {document}.
     """
 
-    reads: Final = "text"
+    backend: Backend
+    model: str
+    api: RerankApi
+    documents: int = 1000
+    chars: int = 0
+    trusted: bool = False
+    templates: tuple[str, str] | None = None
+    instruction: str | None = None
+    _chance: Chance = field(default_factory=Chance, init=False)
 
-    def __init__(
-        self,
-        backend: Backend,
-        model: str,
-        api: RerankApi,
-        *,
-        documents: int = 1000,
-        chars: int = 0,
-        trusted: bool = False,
-        templates: Templates | None = None,
-        instruction: str | None = None,
-    ) -> None:
-        self.model = model
-        self.api = api
-        never_mixed: Final = "namespace" if api.pairs and not trusted else None
+    reads: ClassVar[Reads] = "text"
+
+    @cached_property
+    def capacity(self) -> Capacity:
         # Queries have no bound of their own: each has a document at least.
-        self.capacity = Capacity(documents if api.pairs else 1, documents, chars, apart=never_mixed)
-        self._backend = backend
-        self._chance = Chance()
-        self._templates = templates
-        self._instruction = instruction
-        small = self._body([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
-        self._control = Call(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
+        queries = self.documents if self.api.pairs else 1
+        apart: Final = "namespace" if self.api.pairs and not self.trusted else None
+        return Capacity(queries, self.documents, self.chars, apart=apart)
+
+    @cached_property
+    def _control(self) -> Call[list[Scores]]:
+        return self._call([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         deadline = time.monotonic() + timeout
@@ -187,13 +162,15 @@ class HttpReranker:
         async def ask(some: Sequence[tuple[RerankRequest, str]]) -> list[float | None]:
             if len(some) == len(documents):
                 # Nearly always this is all: the scores need not be taken apart.
-                whole.extend(await self._ask(requests, timeout))
+                scores = await self.backend.ask(self._call(requests, self._control), timeout=timeout)
+                whole.extend(scores)
                 return [None] * len(documents)
             ids: dict[int, tuple[RerankRequest, list[str]]] = {}
             for request, id_ in some:
                 ids.setdefault(id(request), (request, []))[1].append(id_)
             parts = [replace(of, documents={id_: of.documents[id_] for id_ in those}) for of, those in ids.values()]
-            found = await self._ask(parts, deadline - time.monotonic())
+            left = deadline - time.monotonic()
+            found = await self.backend.ask(self._call(parts, self._control), timeout=left)
             return [scores.get(id_) for part, scores in zip(parts, found, strict=True) for id_ in part.documents]
 
         try:
@@ -207,39 +184,34 @@ class HttpReranker:
         return [_outcome({id_: next(answers) for id_ in request.documents}) for request in requests]
 
     async def aclose(self) -> None:
-        await self._backend.aclose()
+        await self.backend.aclose()
 
-    async def _ask(self, requests: Sequence[RerankRequest], timeout: float) -> list[Scores]:
-        count = sum(len(request.documents) for request in requests)
-
-        def read(answer: Any) -> list[Scores]:
-            return _by_request(requests, read_scores(self.api, answer, count, backend=self._backend.name))
-
-        call = Call(self.api.path, self._body(requests), read, repeatable=True, control=self._control)
-        return await self._backend.ask(call, timeout=timeout)
-
-    def _body(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
+    def _call(self, requests: Sequence[RerankRequest], control: Call[list[Scores]] | None = None) -> Call[list[Scores]]:
         queries = [request.query for request in requests for _ in request.documents]
         texts = [text for request in requests for text in request.documents.values()]
-        if self._templates is not None:
-            queries = list(map(self._templates.of_query, queries))
-            texts = list(map(self._templates.of_document, texts))
+        if self.templates is not None:
+            of_query, of_document = self.templates
+            queries = [_fill(of_query, "{query}", text) for text in queries]
+            texts = [_fill(of_document, "{document}", text) for text in texts]
         body = self.api.body(self.model, queries, texts)
-        if self._instruction is not None and self.api.instruction:
+        if self.instruction is not None and self.api.instruction:
             *members, last = self.api.instruction
             place = body
             for name in members:
                 place = place[name]
-            place[last] = self._instruction
-        return body
+            place[last] = self.instruction
+
+        def read(answer: Any) -> list[Scores]:
+            return _by_request(requests, read_scores(self.api, answer, len(texts), backend=self.backend.name))
+
+        return Call(self.api.path, body, read, repeatable=True, control=control)
 
 
 def read_scores(api: RerankApi, answer: object, count: int, *, backend: str) -> dict[int, float]:
     """Read the parsed answer to a call of `count` texts as position -> relevance.
 
     Raises BackendBadResponse, for the whole answer, if a score isn't a finite number of 32 bits (a boolean isn't one),
-    an index repeats or isn't one of 0..`count` - 1, or if an API of `pairs`
-    left one out: all queries of a call have their scores, or none.
+    an index repeats or isn't one of 0..`count` - 1, or if an API of `pairs` left one out.
     """
     for name in api.members:
         answer = answer.get(name) if isinstance(answer, dict) else None
@@ -275,10 +247,7 @@ def _relevance(score: object, *, backend: str) -> float:
 
 
 def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | BackendError:
-    """The scores of a query's documents, each asked apart; those that failed have none.
-
-    Without any score it is the error of one that was not refused, if there is one.
-    """
+    """The scores of a query's documents that were asked apart; without any, an error that is no refusal."""
     errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
     scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
     failed = next((error for error in errors.values() if error.blame is not Blame.REQUEST), None)

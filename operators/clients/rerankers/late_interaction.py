@@ -1,10 +1,9 @@
 """Late interaction: query and candidate compared token by token, with the embedder's own token vectors.
 
 The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
-candidates alone; where the collection forbids that, they are fetched and compared here. Of documents that the index
-keeps none of they are computed on the fly, if that is configured. Every way gives the same score within rounding, so
-that the scores of one answer may come by several. Of documents that the query may not see, neighbours or candidates
-that were hidden meanwhile, no vector is compared.
+candidates alone; where the collection forbids that, they are fetched and compared here. Those that the index lacks are
+computed on the fly, if that is configured. Every way gives the same score within rounding, so that the scores of one
+answer may come by several. No vector is compared of documents that the query may not see, such as neighbours.
 
 MaxSim is one formula for all documents: the sum over the query's tokens of weight * best dot product with a token of
 the document, divided by the sum of the weights. Both sides are rounded as Qdrant rounds them.
@@ -66,10 +65,9 @@ class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
     `embedder` names the model that made both sides' token vectors; `has_token` is False for a text of which it reads
-    nothing. Tokens weigh as `idf` says, else all the same.
-    A call takes at most `queries` queries. `on_the_fly` is for documents that have none in the index. With it
-    a call takes one query, since the others would wait for one's computation; and the reranker has at most
-    `searches` requests under way, 0 or less is no bound.
+    nothing. Tokens weigh as `idf` says, else all the same. A call takes at most `queries` queries. `on_the_fly` is for
+    documents that have none in the index. With it a call takes one query, since the others would wait for one's
+    computation; and the reranker has at most `searches` requests under way, 0 or less is no bound.
     """
 
     def __init__(
@@ -97,20 +95,17 @@ class LateInteraction:
         self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
+        """Every document with a token is scored, or its request isn't.
 
-        Every document with a token is scored or its request isn't: NoTokenVectors where the index keeps no vectors of
-        one and none are computed. A query without token vectors is BackendBadResponse.
+        NoTokenVectors: one has no token vectors, and none are computed. BackendBadResponse: the query has none.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
         queries = await asyncio.gather(*(attempt(self._weigh(request, timeout / 2)) for request in requests))
         stored = await self._find_stored(requests, queries, deadline)
         # One after the other: each is answered when its own vectors are there, even when time is up for the next.
-        return [
-            await attempt(self._scores(request, query, found, deadline))
-            for request, query, found in zip(requests, queries, stored, strict=True)
-        ]
+        each = zip(requests, queries, stored, strict=True)
+        return [await attempt(self._scores(*its_own, deadline)) for its_own in each]
 
     async def aclose(self) -> None:
         """Stop the computation under way; client and embedder are their makers' to close."""
@@ -134,27 +129,30 @@ class LateInteraction:
         self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
     ) -> list[Hits | BackendError | None]:
         """The hits among each request's documents in Qdrant; None if Qdrant isn't asked."""
-        found: list[Hits | BackendError | None] = [None] * len(requests)
         if self._using is None:
-            return found
-        searches = {
-            index: self._search(query, requests[index])
-            for index, query in enumerate(queries)
-            if isinstance(query, WeightedQuery) and requests[index].stored
+            return [None] * len(requests)
+        pairs = enumerate(zip(requests, queries, strict=True))
+        asked = {
+            index: (request, query)
+            for index, (request, query) in pairs
+            if isinstance(query, WeightedQuery) and request.stored
         }
-        compared = {index: search for index, search in searches.items() if requests[index].compared}
-        if compared:
-            answers = await self._search_batch(requests[0].collection, list(compared.values()), deadline)
-            for index, answer in zip(compared, answers, strict=True):
-                found[index] = answer
-        for index in searches.keys() - compared.keys():
-            found[index] = await attempt(self._compare_here(requests[index], queries[index], deadline))
-        return found
+        found: dict[int, Hits | BackendError] = {}
+        if searches := {index: self._search(query, of) for index, (of, query) in asked.items() if of.compared}:
+            async with self._searching:
+                bodies, left = list(searches.values()), deadline - time.monotonic()
+                if left > 0:
+                    answers = await self._client.query_batch(requests[0].collection, bodies, timeout=left)
+                else:
+                    answers = [BackendTimeout("late interaction: no turn in time")] * len(bodies)
+            found = dict(zip(searches, answers, strict=True))
+        for index in asked.keys() - searches.keys():
+            found[index] = await attempt(self._compare_here(*asked[index], deadline))
+        return list(map(found.get, range(len(requests))))
 
-    async def _compare_here(self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float) -> Hits:
+    async def _compare_here(self, request: RerankRequest, query: WeightedQuery, deadline: float) -> Hits:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
         assert self._using is not None
-        assert isinstance(query, WeightedQuery)
         ids, access = request.read, request.access
         only = None if access is None else PayloadTest(sorted(access.reads), lambda _, payload: access.permits(payload))
         async with self._searching:
@@ -166,15 +164,6 @@ class LateInteraction:
 
         # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
         return Hits(list(vectors), await asyncio.to_thread(scores), [{}] * len(vectors))
-
-    async def _search_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], deadline: float
-    ) -> Sequence[Hits | BackendError]:
-        async with self._searching:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return [BackendTimeout("late interaction: no turn in time")] * len(searches)
-            return await self._client.query_batch(collection, searches, timeout=left)
 
     def _search(self, query: WeightedQuery, request: RerankRequest) -> Mapping[str, Any]:
         ids = request.read
@@ -201,9 +190,8 @@ class LateInteraction:
             raise query
         if isinstance(found, BackendError):
             raise found
-        scores: dict[str, float] = {}
-        if found is not None:
-            scores = {id_: score / query.total for id_, score in zip(found.ids, found.scores, strict=True)}
+        hits = zip(found.ids, found.scores, strict=True) if found is not None else ()
+        scores = {id_: score / query.total for id_, score in hits}
         others = {id_: text for id_, text in request.documents.items() if id_ not in scores}
         if not others:
             return _with_context(request, scores)
@@ -211,9 +199,8 @@ class LateInteraction:
         if self._on_the_fly is None:
             if await asyncio.to_thread(lambda: any(map(self._has_token, others.values()))):
                 # Leaving them out would judge them irrelevant, and they were not read.
-                raise NoTokenVectors(
-                    f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
-                )
+                share = f"{len(others)} of {len(request.documents)}"
+                raise NoTokenVectors(f"late interaction: {share} documents have no token vectors")
             return SomeScores(_with_context(request, scores), frozenset(others))
         vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         empty = frozenset(id_ for id_, text in others.items() if not len(vectors[text]))

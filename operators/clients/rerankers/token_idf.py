@@ -1,13 +1,13 @@
 """The weights of a query's tokens: the rarer a token is in the documents of the query's namespace, the more.
 
-Every document's payload has the vocabulary ids of its tokens; Qdrant counts them, and the counts are cached. Promises:
+Every document's payload has the vocabulary ids of its tokens; Qdrant counts them, and the counts are cached.
 - A query's weights tell of no other namespace's documents, and of none that the firewall hides from it.
 - A collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 - Counts are refreshed when the namespace's watermark has moved, after a rest of several times the last lookup's
   duration, and once in a time to live; by one lookup at a time, which goes on when nobody waits for it.
 - No query waits where counts are known: the old ones serve until the new ones are there.
-- Where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
-  would make scores differ from replica to replica.
+- Where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: with other
+  weights, replicas would score differently.
 """
 
 import asyncio
@@ -79,6 +79,9 @@ class Frequencies:
 _Key = tuple[str, bytes]
 """A collection, and the conditions of the documents that are counted, as JSON."""
 
+_Found = Frequencies | BackendError | None
+"""None: the collection can't count."""
+
 
 @dataclass(slots=True)
 class _Counted:
@@ -97,7 +100,7 @@ class TokenIdf:
         self._client = client
         self._clock = clock
         self._known: BoundedCache[_Key, _Counted] = BoundedCache(NAMESPACES)
-        self._lookups: dict[_Key, asyncio.Task[Frequencies | BackendError | None]] = {}
+        self._lookups: dict[_Key, asyncio.Task[_Found]] = {}
         self._uncounted: BoundedCache[str, bool] = BoundedCache(NAMESPACES, ttl=TIME_TO_LIVE)
         self._warned: set[str] = set()
 
@@ -111,11 +114,7 @@ class TokenIdf:
         watermark: tuple[str, ...] | None = None,
         timeout: float,
     ) -> Weights:
-        """A positive weight for each token, known within `timeout` seconds; raises BackendError.
-
-        `access` says which of the namespace's documents are counted, None is all. `watermark` is the namespace's, None
-        if it isn't known.
-        """
+        """A positive weight for each token, by the documents that `access` permits, within `timeout` seconds."""
         found = None
         if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
@@ -125,10 +124,8 @@ class TokenIdf:
             raise found
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
-    async def _frequencies(
-        self, key: _Key, watermark: tuple[str, ...] | None, timeout: float
-    ) -> Frequencies | BackendError | None:
-        """The counts of a key; None where its collection can't count, an error where they are not known in time."""
+    async def _frequencies(self, key: _Key, watermark: tuple[str, ...] | None, timeout: float) -> _Found:
+        """The counts of a key, an error where they are not known in time."""
         known = self._known.get(key)
         if known is not None:
             now = self._clock()
@@ -142,14 +139,14 @@ class TokenIdf:
         except TimeoutError:
             return BackendTimeout("late interaction: no frequencies of tokens in time")
 
-    def _look_up(self, key: _Key, watermark: tuple[str, ...] | None) -> asyncio.Task[Frequencies | BackendError | None]:
+    def _look_up(self, key: _Key, watermark: tuple[str, ...] | None) -> asyncio.Task[_Found]:
         """The lookup of a key that is under way, or a new one."""
         if key not in self._lookups:
             self._lookups[key] = lookup = asyncio.create_task(self._refresh(key, watermark))
             lookup.add_done_callback(lambda _: self._lookups.pop(key))
         return self._lookups[key]
 
-    async def _refresh(self, key: _Key, watermark: tuple[str, ...] | None) -> Frequencies | BackendError | None:
+    async def _refresh(self, key: _Key, watermark: tuple[str, ...] | None) -> _Found:
         began = self._clock()
         try:
             found = await self._count(*key, time.monotonic() + _LOOKUP_TIMEOUT)

@@ -1,7 +1,5 @@
 """Token vectors of texts of which the index keeps none: computed on the fly, and cached within a bound.
 
-Rules
------
 - One batch of a few texts is computed at a time, and the embedder's queue holds no second one: a query that is to be
   embedded waits for one such batch at most.
 - The texts of one query are computed before those of the next, so that some queries have all their vectors in time.
@@ -43,17 +41,14 @@ class TokenVectors:
 
     def __init__(self, embedder: Embedder, *, max_bytes: int = 256 * MIB) -> None:
         self._embedder = embedder
-        self._cache: BoundedCache[bytes, Halves] = BoundedCache(
-            max_bytes, lambda _, vectors: vectors.nbytes + _OVERHEAD
-        )
+        self._cache: BoundedCache[bytes, Halves] = BoundedCache(max_bytes, lambda _, each: each.nbytes + _OVERHEAD)
         self._lock = asyncio.Lock()
         self._batch: asyncio.Task[dict[str, Halves]] | None = None
 
     async def of(self, namespace: str, texts: Iterable[str], *, timeout: float) -> dict[str, Halves]:
         """The token vectors of each of a namespace's texts, all within `timeout` seconds.
 
-        Vectors computed by then are cached in any case. A text without tokens has none. Raises BackendError,
-        BackendBadResponse if the embedder gives no token vectors.
+        Raises BackendError, BackendBadResponse if the embedder gives no token vectors.
         """
         deadline = time.monotonic() + timeout
         wanted = list(dict.fromkeys(texts))
@@ -85,9 +80,8 @@ class TokenVectors:
 
     async def _compute(self, namespace: str, texts: Sequence[str]) -> dict[str, Halves]:
         found = {}
-        for text, embedding in zip(
-            texts, await self._embedder.embed(texts, purpose="document", timeout=_LONGEST), strict=True
-        ):
+        embeddings = await self._embedder.embed(texts, purpose="document", timeout=_LONGEST)
+        for text, embedding in zip(texts, embeddings, strict=True):
             if embedding.tokens is None:
                 raise BackendBadResponse("late interaction: the embedder gives no token vectors")
             found[text] = to_float16(embedding.tokens)

@@ -249,7 +249,7 @@ def test_the_key_goes_to_the_server_alone(
             assert isinstance(said, BackendError) == fails
             stage = reranking(settings, clients.reranker, METRICS)
             assert isinstance(clients.reranker, HttpReranker)
-            backend = vars(clients.reranker)["_backend"]
+            backend = clients.reranker.backend
             shown = [clients, clients.reranker, backend, backend.endpoint, stage, settings, said]
             await closed(clients)
             return "".join(f"{each!r} {each}" for each in shown)

@@ -1,18 +1,19 @@
 """Stage 0: who asks, and what is refused, in which order and in which words."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.access.policy import RequestedAccess, identify, judge
+from operators.access.policy import identify, judge
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, Deny, FirewallSettings, IdentitySettings, SourcePolicy
 
-ASKED = RequestedAccess("web", "docs", "notes", "acme", "read", "deep")
+Asked = tuple[str, str | None, str, str, str]
+
+ASKED: Asked = ("docs", "notes", "acme", "read", "deep")
 OFF = FirewallSettings()
 ON = FirewallSettings(enabled=True)
 
@@ -20,9 +21,9 @@ HEADER = IdentitySettings(by="header", header="X-Source")
 TOPIC = IdentitySettings(by="topic", topics={"queries.web": "web"})
 
 
-def code(policy: SourcePolicy, firewall: FirewallSettings = OFF, asked: RequestedAccess = ASKED) -> str | None:
+def code(policy: SourcePolicy, firewall: FirewallSettings = OFF, asked: Asked = ASKED) -> str | None:
     """The code of the denial, if there is one."""
-    denial = judge(policy, firewall, asked)
+    denial = judge(policy, firewall, *asked)
     return denial and denial.code
 
 
@@ -112,7 +113,7 @@ REFUSALS: list[tuple[dict[str, Any], Denial]] = [
 @pytest.mark.parametrize(("values", "denial"), REFUSALS)
 def test_what_isnt_in_a_list_is_refused(values: dict[str, Any], denial: Denial) -> None:
     """Each list refuses what it doesn't name, by its code, in a sentence that names what was asked and no more."""
-    assert judge(SourcePolicy.model_validate(values), OFF, ASKED) == denial
+    assert judge(SourcePolicy.model_validate(values), OFF, *ASKED) == denial
 
 
 @pytest.mark.parametrize(
@@ -130,10 +131,10 @@ def test_deny_wins_over_allow(field: str, name: str, allow: str) -> None:
     """A name on both lists is refused as if only the list of denials had it; a name that neither refuses is allowed."""
     both = SourcePolicy.model_validate({allow: [name], "deny": {field: ["other", name]}})
     alone = SourcePolicy.model_validate({"deny": {field: [name]}})
-    denial = judge(both, OFF, ASKED)
+    denial = judge(both, OFF, *ASKED)
     assert denial is not None
-    assert denial == judge(alone, OFF, ASKED)
-    assert judge(SourcePolicy.model_validate({allow: ["x", name], "deny": {field: ["other"]}}), OFF, ASKED) is None
+    assert denial == judge(alone, OFF, *ASKED)
+    assert judge(SourcePolicy.model_validate({allow: ["x", name], "deny": {field: ["other"]}}), OFF, *ASKED) is None
 
 
 def test_codes_come_in_their_order() -> None:
@@ -143,10 +144,10 @@ def test_codes_come_in_their_order() -> None:
         everything |= values
     seen = []
     for values, denial in REFUSALS:
-        seen.append(judge(SourcePolicy.model_validate(everything), ON, ASKED))
+        seen.append(judge(SourcePolicy.model_validate(everything), ON, *ASKED))
         assert seen[-1] == denial
         everything = {name: value for name, value in everything.items() if name not in values}
-    assert judge(SourcePolicy.model_validate(everything), ON, ASKED) is None
+    assert judge(SourcePolicy.model_validate(everything), ON, *ASKED) is None
     codes = [
         "source_not_permitted_to_read",
         "destination_not_allowed",
@@ -160,13 +161,13 @@ def test_codes_come_in_their_order() -> None:
 
 def test_a_collection_must_be_named_where_there_is_a_list() -> None:
     """A source that may see some collections only can't ask without naming one; a list of denials asks for no name."""
-    unnamed = replace(ASKED, collection=None)
-    denial = judge(SourcePolicy(collections=["notes"]), OFF, unnamed)
+    unnamed: Asked = ("docs", None, "acme", "read", "deep")
+    denial = judge(SourcePolicy(collections=["notes"]), OFF, *unnamed)
     assert denial == (
         DenialCode.DESTINATION_NOT_ALLOWED,
         "no collection is named, and this source must name one",
     )
-    assert judge(SourcePolicy(deny=Deny(collections=["notes"])), OFF, unnamed) is None
+    assert judge(SourcePolicy(deny=Deny(collections=["notes"])), OFF, *unnamed) is None
 
 
 # Clearance
@@ -179,23 +180,23 @@ def test_a_namespaces_tier_needs_clearance(clearance: str | None, tier: Any) -> 
     policy = SourcePolicy(clearance=clearance)
     firewall = FirewallSettings(enabled=True, namespaces={"acme": tier, "other": "restricted"})
     enough = TIERS.index(tier) <= (0 if clearance is None else TIERS.index(clearance))
-    denial = judge(policy, firewall, ASKED)
+    denial = judge(policy, firewall, *ASKED)
     assert (denial is None) == enough
     if denial is not None:
         assert denial.code is DenialCode.RETRIEVAL_FIREWALL_DENIED
         assert denial.reason == "namespace 'acme' is above the clearance of this source"
-    assert judge(policy, firewall.model_copy(update={"enabled": False}), ASKED) is None
+    assert judge(policy, firewall.model_copy(update={"enabled": False}), *ASKED) is None
 
 
 @pytest.mark.parametrize("clearance", ["secret", "", "Public"])
 def test_an_unknown_clearance_sees_nothing(clearance: str) -> None:
     """With the firewall on, a clearance that is no tier is refused in words without it; off, it doesn't count."""
-    denial = judge(SourcePolicy(clearance=clearance), ON, ASKED)
+    denial = judge(SourcePolicy(clearance=clearance), ON, *ASKED)
     assert denial == (
         DenialCode.RETRIEVAL_FIREWALL_DENIED,
         "the clearance of this source is not a known tier",
     )
-    assert judge(SourcePolicy(clearance=clearance), OFF, ASKED) is None
+    assert judge(SourcePolicy(clearance=clearance), OFF, *ASKED) is None
 
 
 NAMES = st.sampled_from(["docs", "notes", "acme", "read", "deep", "x"])
@@ -212,13 +213,12 @@ def test_a_query_goes_on_if_no_list_refuses_it(
     allow: dict[str, list[str]], deny: dict[str, list[str]], names: tuple[str, str, str, str, str]
 ) -> None:
     """A query is denied exactly if a list of denials names something of it, or a written list doesn't."""
-    destination, collection, namespace, operation, profile = names
-    asked = RequestedAccess(None, destination, collection, namespace, operation, profile)
+    profile = names[-1]
     wanted = dict(zip(LISTED, names, strict=True))
     refused = any(name in deny[field] or (allow[field] and name not in allow[field]) for field, name in wanted.items())
     profiles = allow["allowed_profiles"]
     refused = refused or profile in deny["profiles"] or bool(profiles and profile not in profiles)
     policy = SourcePolicy.model_validate({**allow, "deny": deny})
-    assert (code(policy, OFF, asked) is not None) == refused
-    assert code(policy, ON, asked) == code(policy, OFF, asked)
-    assert code(policy.model_copy(update={"read": False}), OFF, asked) == "source_not_permitted_to_read"
+    assert (code(policy, OFF, names) is not None) == refused
+    assert code(policy, ON, names) == code(policy, OFF, names)
+    assert code(policy.model_copy(update={"read": False}), OFF, names) == "source_not_permitted_to_read"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.clients.qdrant.client import QdrantClient, all_but
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import Bm25
@@ -130,7 +130,7 @@ def test_pieces_need_not_come_back(tmp_path: Path) -> None:
 
     async def ask(client: QdrantClient) -> Any:
         every = await client.retrieve("documents", [made.point_id], True, timeout=30)
-        return every, await client.retrieve("documents", [made.point_id], AllBut([TOKEN_IDS]), timeout=30)
+        return every, await client.retrieve("documents", [made.point_id], all_but([TOKEN_IDS]), timeout=30)
 
     every, rest = written(tmp_path, [made], ask)
     # Terms, and marks of them, are the collection's own.

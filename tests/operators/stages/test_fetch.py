@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 
 from operators.access.firewall import AccessFilter
 from operators.caching.bounded import PayloadCache
-from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.clients.qdrant.client import Fields, QdrantClient, all_but
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
@@ -234,12 +234,13 @@ async def test_what_only_the_index_reads_is_not_fetched() -> None:
     asked: list[Any] = []
 
     class Noting:
-        async def retrieve(self, collection: str, ids: Sequence[str], fields: AllBut, *, timeout: float) -> Any:
-            asked.append(fields.fields)
+        async def retrieve(self, collection: str, ids: Sequence[str], fields: Fields, *, timeout: float) -> Any:
+            assert isinstance(fields, Mapping)
+            asked.append(fields["exclude"])
             return {}
 
     client: Any = Noting()
-    fields = AllBut(index_keys(("title", "attributes.colour")))
+    fields = all_but(index_keys(("title", "attributes.colour")))
     stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), fields=fields)
     await stage.read("documents", ["a"], 1.0)
     assert asked == [

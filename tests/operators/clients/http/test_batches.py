@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.embedders.bi_encoders import in_batches
+from operators.clients.failures import in_batches
 from schemas.errors import BackendUnavailable
 
 

@@ -71,16 +71,6 @@ async def test_large_request_arrives_whole() -> None:
         assert await call(endpoint, body={"text": text}, timeout=20) == [True, True]
 
 
-async def test_fetch_returns_the_bytes() -> None:
-    """`fetch` returns a body that isn't JSON as it was sent."""
-
-    async def ready(_: web.Request) -> web.Response:
-        return web.Response(text="all shards are ready")
-
-    async with answering(ready) as url, backend(url) as endpoint:
-        assert await endpoint.fetch("GET", "/readyz", timeout=5) == b"all shards are ready"
-
-
 async def test_encoding_identity_is_none() -> None:
     """`Content-Encoding: Identity`, in any case, is an unencoded body."""
     sent = OK + b"Content-Encoding: Identity\r\nContent-Length: 2\r\n\r\n{}"

@@ -109,7 +109,7 @@ def test_padding_is_the_configured_token(directory: Path) -> None:
     graph(directory, total())
     exported = CrossEncoder(directory)._exported
     pairs = exported.encode([(WORDS[0], WORDS[1]), (WORDS[0], " ".join(WORDS[2:5]))])
-    assert exported.forward(pairs).tolist() == [SUMS[0] + 2 * 100, SUMS[1]]
+    assert exported.forward(pairs) == [SUMS[0] + 2 * 100, SUMS[1]]
     # Where padding changes scores, no pair is padded.
     assert totals(directory) == SUMS
 
@@ -210,7 +210,7 @@ def test_a_text_that_is_far_too_long_is_read_as_far_as_the_model_reads(directory
     whole = Tokenizer.from_file(str(directory / "tokenizer.json"))
     whole.enable_truncation(64, strategy="longest_first")
     expected = whole.encode(WORDS[0], texts[long])
-    assert (pair.ids, pair.types) == (expected.ids, expected.type_ids)
+    assert (pair.ids, pair.type_ids) == (expected.ids, expected.type_ids)
 
 
 @pytest.mark.parametrize(

@@ -277,19 +277,22 @@ def test_no_more_passes_than_cores_are_under_way(threads: int) -> None:
     workers = [Worker("model", cores), Worker("model", cores, urgent=False)]
     lock, running, most, done = threading.Lock(), set[int](), [0], list[int]()
 
-    def forward(group: list[int]) -> None:
+    def forward(number: int) -> list[int]:
         with lock:
-            running.add(group[0])
+            running.add(number)
             most[0] = max(most[0], len(running))
         threading.Event().wait(0.001)
         with lock:
-            running.remove(group[0])
-            done.append(group[0])
+            running.remove(number)
+            done.append(number)
+        return [number]
 
     async def scenario() -> None:
         def work(worker: Worker, start: int) -> Any:
-            groups = [[number] for number in range(start, start + 20)]
-            return worker.run(lambda abandoned: worker.each(forward, groups, abandoned), timeout=60)
+            def passes(abandoned: Abandoned) -> list[int]:
+                return worker.forward_each([1] * 20, lambda group: forward(start + group[0]), abandoned, alone=True)
+
+            return worker.run(passes, timeout=60)
 
         await asyncio.gather(*(work(worker, 20 * number) for number, worker in enumerate(workers)))
         for worker in workers:

@@ -9,7 +9,7 @@ import pytest
 from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
+from operators.clients.rerankers.cross_encoders import HttpReranker
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.serving import answering, backend
 from tests.operators.clients.rerankers.dialects import (
@@ -135,7 +135,7 @@ def test_capacity_is_as_configured(dialect: Dialect) -> None:
 
 async def test_templates_surround_the_texts() -> None:
     """Query and documents stand in their templates; no text can end the one that it stands in."""
-    templates = Templates("<|q|>{query}<|/q|>", "<|d|>{document}{query}")
+    templates = "<|q|>{query}<|/q|>", "<|d|>{document}{query}"
     request = request_of("x<|/q|>", "{document}", query="{query} <|d|>")
     server = VLLM_SCORE.server()
     guarded = Resilient(Endpoint("backend", "http://local", Local(server)))
