@@ -119,10 +119,7 @@ _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def read_time(text: str) -> datetime:
-    """A time of RFC 3339, or one of ISO 8601 without an offset, which is in UTC; a second 60 is that after 59.
-
-    Raises ValueError for any other text.
-    """
+    """A time of RFC 3339, or of ISO 8601 in UTC; a second 60 is that after 59. Raises ValueError for any other text."""
     moment, leap = _parse(text)
     try:
         moment += timedelta(seconds=leap)

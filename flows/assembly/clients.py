@@ -171,8 +171,7 @@ class Clients:
     ) -> Mapping[str, Ping]:
         """Have the connections closed on the loop that opens them; the checks of backends, by name.
 
-        Qdrant's key must open all collections that are used, and their vectors must fit: a server that is up helps
-        nobody whose collection is missing, forbidden or of another dimension.
+        Qdrant's key must open all used collections, and their vectors fit: a server that is up is not enough.
         """
         for name, client in self.connections.items():
             resources.register(name, partial(_close, client, calls))

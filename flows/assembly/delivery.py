@@ -63,8 +63,8 @@ class Replication:
         *,
         embedded: bool,
     ) -> None:
-        """Join the group of `kafka`, to read `topic`. `embedded`: the broker is the embedded one, which has every topic
-        as soon as it is named, and tells nothing about itself.
+        """Join the group of `kafka` to read `topic`; the `embedded` broker has every topic and tells nothing about
+        itself.
 
         Raises ConfigError and DeliveryError.
         """

@@ -49,8 +49,7 @@ LONGEST: Final = 60.0
 HEALTHY: Final = 60.0
 MOST: Final = 10
 WINDOW: Final = 1200.0
-"""So long that a replica which is never healthy is given up, however long it lives: each of its ends comes within
-LONGEST + HEALTHY of the one before."""
+"""Longer than MOST ends of a replica that is never healthy: each is within LONGEST + HEALTHY of the one before."""
 
 FAILED: Final = 1
 MISCONFIGURED: Final = 2
@@ -71,9 +70,8 @@ _PR_SET_PDEATHSIG: Final = 1
 class StopSignals:
     """Calls `stop` at the first signal, and `abandon` before it ends the process at a second one.
 
-    Made by the main thread, before the engine starts. The engine holds that thread, where Python would run a handler
-    only after it is done. The interpreter's C handler writes the signal's number to a socket at once; a thread reads it
-    there.
+    Made by the main thread, which the engine then holds: Python would run a handler only after it is done. The
+    interpreter's C handler writes the signal's number to a socket at once; a thread reads it there.
     """
 
     def __init__(self, stop: Callable[[], None], abandon: Callable[[], None] = lambda: None) -> None:
@@ -117,10 +115,7 @@ class _History:
 
 
 class Supervision:
-    """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
-
-    It is pure: `now` is seconds on one monotonic clock.
-    """
+    """Pure decisions about `count` replicas, which have `patience` seconds to drain; `now` is of a monotonic clock."""
 
     def __init__(self, count: int, patience: float) -> None:
         self._patience = patience

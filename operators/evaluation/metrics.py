@@ -31,10 +31,7 @@ def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
 
 
 def recall_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """The share of the relevant documents that is among the first `depth`; 0 without any.
-
-    Source: trec_eval's `recall`.
-    """
+    """The share of relevant documents among the first `depth`; 0 without any. Source: trec_eval's `recall`."""
     relevant = sum(grade > 0 for grade in judged.values())
     found = sum(judged.get(document, 0) > 0 for document in ranking[:depth])
     return found / relevant if relevant else 0.0
@@ -76,10 +73,7 @@ TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
 
 
 def by_query(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, dict[str, float]]:
-    """Each metric of each query with a relevant document: metric -> query -> value; a query without a ranking has 0.
-
-    Source: own; as trec_eval's option `-q`.
-    """
+    """Metric -> query with a relevant document -> value; 0 without a ranking. Source: own; trec_eval's option `-q`."""
     judged = relevant(qrels)
     return {
         name: {query: metric(run.get(query, ()), grades) for query, grades in judged.items()}
@@ -98,10 +92,7 @@ def mean(values: Collection[float]) -> float:
 
 
 def evaluate_run(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
-    """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0.
-
-    Source: trec_eval's averages with its option `-c`.
-    """
+    """Mean of each metric over the queries with a relevant document. Source: trec_eval's averages with option `-c`."""
     return {name: mean(values.values()) for name, values in by_query(run, qrels).items()}
 
 

@@ -267,10 +267,7 @@ class BestSetting:
 
 
 def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> BestSetting | None:
-    """The best of all combinations of listed values; of equals the first. None if none is possible.
-
-    Source: own; a grid search.
-    """
+    """The best of all combinations of listed values, of equals the first; None if none is possible. Source: own."""
     paths = [dimension.path for dimension in dimensions]
     scales = [dimension.scale for dimension in dimensions]
     every = list(itertools.product(*(scale.values if isinstance(scale, Choices) else () for scale in scales)))
@@ -285,9 +282,8 @@ def coordinate_search(dimensions: Sequence[Dimension], figure: Figure, most: int
     It begins with the recipe's own values, and with the first of those that are listed. Each parameter in turn moves to
     the value of its range with the greatest figure, until none moves; then to neighbours, in ever smaller steps. Then
     the same from the best of ten settings for each parameter that are drawn at random: parameters that only pay
-    together are found so. A value moves only for a greater figure, and at last each change that brings nothing is taken
-    back. Equal seeds and figures give equal settings; None if no setting is possible. Source: Hooke and Jeeves 1961,
-    over a grid and from several starts.
+    together are found so. At last each change that brings nothing is taken back. Equal seeds and figures give equal
+    settings; None if none is possible. Source: Hooke and Jeeves 1961, over a grid and from several starts.
     """
     search = _Search(dimensions, figure, most)
     complete = True

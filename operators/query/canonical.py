@@ -25,10 +25,9 @@ class QueryShape(Enum):
 class CanonicalQuery:
     """One query: its event, and what that means with every default filled in.
 
-    `source` is the one that asks, as far as it is known; `limit` the page's size, 1 to 200; `now` the query's clock in
-    Unix seconds. `cursor` is the one that came with the query, read; `reply` the place that it chose for its result.
-    `understood` are the wishes that its text says or that came with it; once they are read, their words are not in
-    `text`. `by_model`: a model may rank its candidates.
+    `source` is the one that asks, as far as it is known; `limit` the page's size, 1 to 200; `now` its clock in Unix
+    seconds; `cursor` the one that came with it, read; `reply` the place that it chose for its result. `understood` are
+    the wishes that its text says or that came with it; once they are read, their words are not in `text`.
     """
 
     event: QueryEvent

@@ -51,8 +51,8 @@ class Query:
 class CacheLookup:
     """The part of a query that the caches read, and the answer that they gave.
 
-    `generation` is that of the watermarks when the scope's was read. `leads`: the query does not wait for another's
-    answer; `waiters` wait for this one's. `likeness`: the answer to a query that is like this one serves it.
+    `generation` is that of the watermarks when the scope's was read. `leads`: no other query's answer is waited for;
+    `waiters` wait for this one's. `likeness`: an answer to a query that is like this one serves it.
     """
 
     scope: Scope
@@ -99,10 +99,7 @@ class Retrieval:
 
 @dataclass(slots=True)
 class InFlight:
-    """One query on its way; `answered`: only publishing is left.
-
-    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock.
-    """
+    """One query on its way. `deadline` and `started`, that of its present stage, are on the monotonic clock."""
 
     message: Message
     asked: Query

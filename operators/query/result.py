@@ -16,7 +16,7 @@ from operators.query.returned import View, hide, is_hidden, share_of, wants_word
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
-from operators.ranking.decay import resolve
+from operators.ranking.fusion import resolve
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason

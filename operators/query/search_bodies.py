@@ -6,7 +6,7 @@ endings of a phrase that ends in a prefix are looked up first, and each makes a 
 hold it; no phrase goes from one into another.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Gro
 from operators.ranking.blend import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
-from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.lexer import Leaf
 from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
@@ -319,7 +319,7 @@ def keyword_conditions(expression: Expression, fields: Sequence[str], endings: E
                 "must": [keyword_conditions(wanted, fields, endings)],
                 "must_not": [keyword_conditions(part, fields, endings) for part in unwanted],
             }
-        case Phrase(()):
+        case Leaf((), ""):
             return _NOTHING
     columns = fields if expression.columns is None else [name for name in expression.columns if name in fields]
     matches = [match for column in columns for match in _matches(expression, column, endings)]
@@ -344,26 +344,25 @@ def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]
 def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {
-        (leaf, column): _may_hold(column, leaf.words, leaf.prefix)
+        (leaf, column): _may_hold(leaf, column)
         for leaf in all_leaves(expression)
-        if isinstance(leaf, PhrasePrefix)
+        if leaf.is_open
         for column in fields
         if leaf.columns is None or column in leaf.columns
     }
 
 
-def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings | None) -> Iterator[Condition]:
-    match leaf:
-        case Word(text):
-            yield _text(column, (text,))
-        case Phrase(words):
-            yield _text(column, words)
-        case Prefix(text):
-            yield _prefix(column, text)
-        case PhrasePrefix(words, prefix) if endings is None:
-            yield _may_hold(column, words, prefix)
-        case PhrasePrefix(words):
-            yield from (_text(column, (*words, ending)) for ending in endings[leaf, column])
+def _matches(leaf: Leaf, column: str, endings: Endings | None) -> list[Condition]:
+    if leaf.is_open and endings is not None:
+        return [_text(column, (*leaf.words, ending)) for ending in endings[leaf, column]]
+    return [_may_hold(leaf, column)]
+
+
+def _may_hold(leaf: Leaf, column: str) -> Condition:
+    parts = [_text(column, leaf.words)] if leaf.words else []
+    if leaf.prefix:
+        parts.append({"key": document.words_key(column), "match": {"prefix": leaf.prefix.lower()}})
+    return parts[0] if len(parts) == 1 else {"must": parts}
 
 
 def _text(column: str, words: Sequence[str]) -> Condition:
@@ -371,14 +370,6 @@ def _text(column: str, words: Sequence[str]) -> Condition:
         "key": document.text_key(column),
         "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]},
     }
-
-
-def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
-    return {"must": [_text(column, words), _prefix(column, prefix)]}
-
-
-def _prefix(column: str, text: str) -> Condition:
-    return {"key": document.words_key(column), "match": {"prefix": text.lower()}}
 
 
 _NOTHING: Final[Condition] = {"has_id": []}

@@ -8,17 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import (
-    Candidate,
-    Leg,
-    Payload,
-    best_first,
-    best_first_by_id,
-    in_tie_order,
-    list_candidates,
-    rescore,
-    scores_by_leg,
-)
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, list_candidates, rescore
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import rescale
 from operators.ranking.run import Run, number, stamp
@@ -43,9 +33,8 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
     active signal the newest candidate is first, and all scores are 0.
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
-    found = in_tie_order(legs)
-    candidates = list_candidates(found)
-    scored = scores_by_leg(found)
+    candidates = list_candidates(legs)
+    scored = {leg.name: leg.scores_by_id() for leg in legs}
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None
     weights = {
@@ -84,7 +73,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
         if name == "graph" and scores != before:
             run.backends.append("graph")
     if run.explanations is not None:
-        run.explanations.note_legs(found, candidates, columns, shares)
+        run.explanations.note_legs(legs, candidates, columns, shares)
         noted: dict[str, Sequence[object]] = {
             "weights": [shares] * len(candidates),
             "signals": [{name: columns[name][index] for name in shares} for index in range(len(candidates))],
@@ -203,7 +192,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
     if by_vector is None:
         newest = newest_first(list_candidates(legs))
         if run.explanations is not None:
-            run.explanations.note_legs(in_tie_order(legs))
+            run.explanations.note_legs(legs)
         run.explain(stage, newest, [0.0] * len(newest), first=True)
         return newest
     cosines = by_vector.scores_by_id()

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from schemas.errors import Reason
-from schemas.result import KEYWORD, LEGS, VECTOR, LegStatus
+from schemas.result import LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -21,8 +21,7 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, the leg's own finite scores, the payload fields that ranking reads, and the
-    points' versions where they are known.
+    """One leg's hits, best first: ids, finite scores, the payload fields that ranking reads, and versions where known.
 
     `more`: it returned as many as it was asked for, so others may match.
     """
@@ -98,11 +97,6 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
-
-
-def scores_by_leg(legs: Sequence[Leg]) -> dict[str, dict[str, float]]:
-    """Each id's score in the vector and the keyword leg, as far as these are there, by the leg's name."""
-    return {leg.name: leg.scores_by_id() for leg in legs if leg.name in (VECTOR, KEYWORD)}
 
 
 def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:

@@ -137,10 +137,7 @@ _SCRIPTS: Final = (0x300, 0x1F000)
 
 
 def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
-    """The distinct keywords of a query, without stop words.
-
-    Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
-    """
+    """A query's distinct keywords. Source: MemPalace's `reranker.extract_keywords` for English; other scripts own."""
     return distinct_words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
 
 

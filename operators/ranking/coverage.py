@@ -37,8 +37,7 @@ def rarity(documents: int, frequency: int) -> float:
 def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
     """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is no
-    atom of the words and forms that have it inside.
+    A candidate has an atom if a word or form of it covers the atom; a stop word is no atom of what has it inside.
     """
     names: dict[tuple[int, int], str] = {}
     for word, span in matches.atoms.items():
@@ -75,10 +74,9 @@ def share_of_words(units: Sequence[Unit]) -> dict[str, float]:
 
 
 def find_missing(ids: Set[str], matches: Matches | None) -> float:
-    """The share of a query that is words which none of these candidates has, each word by its rarity.
+    """The share of a query, by rarity, that is words which none of these candidates has.
 
-    Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
-    Source: own.
+    Words of three letters or more without a digit count; 0 where nothing is known of the candidates. Source: own.
     """
     if matches is None:
         return 0.0

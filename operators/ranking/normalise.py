@@ -1,7 +1,4 @@
-"""Normalisers: they put the scores of all legs on one scale.
-
-Scores are 32-bit floats, as Qdrant gives them, so that no sum here overflows.
-"""
+"""Normalisers put the scores of all legs on one scale. Scores are 32-bit floats, so no sum here overflows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -45,19 +42,13 @@ def three_sigma(scores: Sequence[float]) -> Scale:
 
 
 def z_score(scores: Sequence[float]) -> Scale:
-    """Deviations from the mean, in standard deviations of the population; equal scores become 0.
-
-    Source: OpenSearch's normalisation technique `z_score`.
-    """
+    """Deviations from the mean, in standard deviations; equal scores become 0. Source: OpenSearch's `z_score`."""
     mean, deviation = _moments(scores, len(scores))
     return Scale(mean, deviation, 0.0)
 
 
 def l2(scores: Sequence[float]) -> Scale:
-    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0.
-
-    Source: OpenSearch's normalisation technique `l2`.
-    """
+    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0. Source: OpenSearch's `l2`."""
     return Scale(0.0, math.hypot(*scores), 0.0)
 
 

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
-from operators.ranking.candidate import Candidate, Leg, list_candidates, union
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
 from operators.ranking.composite import composite, temporal
 from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
-from operators.ranking.decay import rank_by_decay
 from operators.ranking.distance import rank_by_distance
-from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
+from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
 from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.versions import versions
@@ -72,7 +71,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     Raises InputError if a stage needs `now` and the facts have none.
     Source: own; each stage names that of its formula.
     """
-    run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
+    run, legs = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None), in_tie_order(legs)
     if facts.reflections_only:
         return Ranked(rank_reflections(without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
@@ -88,8 +87,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
 
 
 def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
-    """Rank on by the other stages: without a model's scores `rerank` passes its input on, and without the dense vectors
-    of the first candidates `feedback` and `smoothing` do.
+    """Rank on by the other stages, of which those without their model's scores or dense vectors change nothing.
 
     Raises InputError if a stage needs `now` and the facts have none. Source: own.
     """

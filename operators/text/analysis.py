@@ -134,8 +134,8 @@ def analyse(text: str, *, query: bool) -> list[Token]:
 def join_neighbours(words: Sequence[Token], begins: Sequence[bool]) -> Iterator[Token]:
     """The forms that a query's words of letters make side by side: evidence that a document writes them together.
 
-    They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others. `begins`
-    says which of the words may be the first of a form: a stop word is none.
+    They are no terms of the keyword leg, where few texts with `boundary-layer` would outweigh the others. `begins` says
+    which words may be the first of a form: a stop word is none.
     """
     for place, first in enumerate(words):
         text = first.text

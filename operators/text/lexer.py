@@ -24,59 +24,27 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One word, as it is written; in one of the payload's fields `columns`, or in any."""
+class Leaf:
+    """Words as they are written that follow one another in one of the payload's fields `columns`, or in any; with a
+    `prefix`, any word that starts so behind them. Without both it matches nothing.
+    """
 
-    text: str
-    columns: Columns | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Words that follow one another in one field: two or more. Of none, it matches nothing."""
-
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    prefix: str = ""
     columns: Columns | None = None
 
     @property
-    def text(self) -> str:
-        """The words, with spaces between."""
-        return " ".join(self.words)
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """Any word that starts so."""
-
-    text: str
-    columns: Columns | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PhrasePrefix:
-    """One or more words that follow one another in one field, and then any word that starts with `prefix`."""
-
-    words: tuple[str, ...]
-    prefix: str
-    columns: Columns | None = None
-
-    @property
-    def text(self) -> str:
-        """The whole words, with spaces between."""
-        return " ".join(self.words)
+    def is_open(self) -> bool:
+        """True for a phrase that ends in a prefix."""
+        return bool(self.words and self.prefix)
 
 
 class Operator(Enum):
-    """Operators, which stand between operands, by their spelling."""
+    """Operators, which stand between operands, by their spelling, and the end of a group."""
 
     AND = "AND"
     OR = "OR"
     NOT = "NOT"
-
-
-class Parenthesis(Enum):
-    """The end of a group."""
-
     CLOSE = ")"
 
 
@@ -87,16 +55,12 @@ class Open:
     columns: Columns | None = None
 
 
-Leaf = Word | Phrase | Prefix | PhrasePrefix
-Token = Leaf | Operator | Open | Parenthesis
+Token = Leaf | Operator | Open
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text's tokens, whether there is any syntax among them, and the operators of FTS5 that are plain text here.
-
-    Without syntax parentheses are punctuation.
-    """
+    """A text's tokens, whether they hold any syntax, and the operators of FTS5 that are plain text here."""
 
     tokens: list[Token]
     expert: bool
@@ -178,8 +142,10 @@ class _Lexer:
                 self.read.pop()
             self.read.append(operator)
             self.expert = True
-        elif found["operand"] is not None:
-            self._add_operand(found["operand"], found["star"] is not None, within)
+        elif (operand := found["operand"]) is not None:
+            words, starred = tuple(split(operand)), found["star"] is not None
+            self.read.append(Leaf(words[:-1], words[-1], within) if starred and words else Leaf(words, "", within))
+            self.expert = self.expert or starred or operand.startswith('"')
             if _NEAR.match(self.text, start):
                 self.unsupported.append("NEAR")
             if _PLUS.match(self.text, end):
@@ -187,24 +153,12 @@ class _Lexer:
         elif found["sign"] == "(":
             self.read.append(Open(within))
         elif found["sign"] == ")":
-            self.read.append(Parenthesis.CLOSE)
+            self.read.append(Operator.CLOSE)
         elif found["sign"] == "^":
             self.unsupported.append("^")
         elif found["sign"] == '"':
             raise Malformed("unbalanced quotes")
         return end
-
-    def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
-        leaf: Leaf
-        match split(text):
-            case [word]:
-                leaf = Prefix(word, within) if starred else Word(word, within)
-            case [*words, last] if starred:
-                leaf = PhrasePrefix(tuple(words), last, within)
-            case words:
-                leaf = Phrase(tuple(words), within)
-        self.read.append(leaf)
-        self.expert = self.expert or starred or text.startswith('"')
 
     def _filter_at(self, start: int) -> re.Match[str] | None:
         found = _FILTER.match(self.text, start)

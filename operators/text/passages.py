@@ -156,10 +156,7 @@ class Matcher:
         return bool(self._find(text))
 
     def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[Passage]:
-        """At most `most` passages of a text, the best first; a text to be seen has one at least.
-
-        The `hints` count where the text has no word of the query.
-        """
+        """At most `most` passages, the best first, and at least one; `hints` count where no word of the query is."""
         highlights = matches = self._find(text)
         if not matches:
             matches = sorted(_Match(hint.start, hint.end, number) for number, hint in enumerate(hints))

@@ -247,8 +247,7 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
 def named_time(query: str, now: float) -> NamedTime | None:
     """The same with the end of the period; a year by itself names one, too: "mayor 2021".
 
-    A day, a month, a season and a year end by the calendar, "since" with no day at all, and other times at the end of
-    their tolerance.
+    Days, months, seasons and years end by the calendar, "since" never, and other times at the end of their tolerance.
     """
     return _find_time(query, now, bare_year=True)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.decay import Resolved, resolve
+from operators.ranking.fusion import Resolved, resolve
 from schemas.recipes.fusion import Decay, DecayTier
 
 PLACES = ("global", "destination", "collection", "source policy")
