@@ -8,6 +8,7 @@ Promises
 - A wish's `words` are taken away from the text that is searched, wherever it comes from.
 """
 
+from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
@@ -33,9 +34,7 @@ MAX_LIMIT: Final = 200
 MAX_CURSOR_CHARS: Final = 512
 
 MAX_QUERY_PARTS: Final = 4096
-"""Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
-metadata, and the parameters of a recipe.
-"""
+"""Keys, objects and arrays of a query event: it can use some 600 of filters, 2,000 of metadata, and a recipe's."""
 
 MAX_PASSAGES: Final = 10
 MAX_NEIGHBOURS: Final = 16
@@ -133,9 +132,8 @@ class Exclusion(Strict):
 
     kind: Literal["exclusion"] = "exclusion"
     words: _Words = Field(default="", description=_WORDS)
-    without: Annotated[str, StringConstraints(min_length=1, max_length=256)] = Field(
-        description="What is not wanted: documents that name all of these words fail."
-    )
+    without: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Thing that is not wanted: documents that name all of these words fail."""
 
 
 class Order(Strict):
@@ -152,6 +150,14 @@ class Order(Strict):
 Wish = Annotated[Limit | Exclusion | Order, Field(discriminator="kind")]
 
 Understood = Annotated[list[Wish], Field(max_length=MAX_WISHES)]
+
+
+class QueryShape(Enum):
+    """The shape of a query, by its fields, which decides how it is answered."""
+
+    FAST_PATH = auto()
+    LOOKUP = auto()
+    SEARCH = auto()
 
 
 class QueryEvent(Strict):
@@ -240,6 +246,15 @@ class QueryEvent(Strict):
         if self.reflections_only and self.include_reflections is False:
             raise ValueError("reflections_only and include_reflections: false leave nothing")
         return self
+
+    @property
+    def shape(self) -> QueryShape:
+        """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
+        conditions = self.filters or self.actor_type is not None or self.order_by is not None
+        searched = self.vector is not None or bool(self.text and self.text.strip())
+        if searched or self.reflections_only or not (conditions or self.subject is not None):
+            return QueryShape.SEARCH
+        return QueryShape.LOOKUP if conditions or self.cursor is not None else QueryShape.FAST_PATH
 
     @property
     def page_size(self) -> int:

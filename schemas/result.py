@@ -157,10 +157,8 @@ class Member(_Strict):
 
     id: str
     score: Score
-    relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="How well it fits the query, comparable between queries of one configuration; missing: not known.",
-    )
+    relevance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Fit to the query, comparable between queries of one configuration; missing: not known."""
     text: str | None = None
     payload: dict[str, JsonValue] = Field(default={})
     passages: list[Passage] | None = None
@@ -254,9 +252,8 @@ class Refused(Documented):
 
     class_: DeadLetterClass = Field(alias="class", description="Class of the dead letter.")
     field: str | None = Field(description="First field that is wrong; null: the message as a whole is.")
-    reason: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = Field(
-        description="What is wrong, with the field and its value, which are cut if they are long."
-    )
+    reason: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)]
+    """Problem, with the field and its value, which are cut if they are long."""
 
 
 class DecayInForce(_Strict):

@@ -207,10 +207,7 @@ def _key_header(name: str, section: Section, header: str = "authorization") -> d
 
 
 def transport(name: str, section: Section, url: str, max_connections: int = 64) -> httpx.AsyncBaseTransport:
-    """Connections to the section's server: by the proxy of the environment, and trusting the section's authorities.
-
-    Raises ConfigError for a file that can't be read.
-    """
+    """Connections to the section's server by the environment's proxy and its own authorities. Raises ConfigError."""
     verify: ssl.SSLContext | bool = True
     if section.tls.ca is not None:
         try:

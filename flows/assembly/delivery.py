@@ -47,10 +47,7 @@ _CLOSE_TIMEOUT: Final = 10.0
 
 
 class Replication:
-    """One member of a consumer group, and what its flow runs on; it starts only if every topic that it needs exists.
-
-    `longest_try` is how many seconds one try to deliver may take.
-    """
+    """One member of a group, and what its flow runs on; `longest_try`: seconds that one try to deliver may take."""
 
     def __init__(
         self,

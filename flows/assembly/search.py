@@ -209,13 +209,13 @@ def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
 def candidates_to_rerank(reranking: Reranking, query: InFlight) -> int:
     """The number of candidates fetched for the reranker; with the page, where no stage behind changes the order."""
     top = reranking.top(query)
-    asked = query.asked.canonical
+    asked = query.asked
     return max(top, asked.skip + asked.limit) if top and not query.asked.plan.recipe.behind else top
 
 
 def candidates_to_fetch(picking: Reranking | None, query: InFlight) -> int:
     """The number of candidates fetched in the end: up to the page's end, and those that the chat model reads."""
-    asked = query.asked.canonical
+    asked = query.asked
     return max(asked.skip + asked.limit, picking.top(query) if picking is not None else 0)
 
 

@@ -148,10 +148,7 @@ class Supervision:
         return due
 
     def ended(self, index: int, code: int, now: float) -> float | None:
-        """A replica that ran has ended, with this exit code, or by the signal of this number, negative.
-
-        Returns the seconds until its next start; None if there is none, because the command ends.
-        """
+        """A replica ended with this exit code, or a signal, negative: seconds until its next start, if there is one."""
         ran = now - self._running.pop(index)
         if self._exit_code is not None:
             if code not in _DRAINED:

@@ -38,10 +38,7 @@ def recall_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
 
 
 def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """1 / rank of the first relevant document among the first `depth`, ranks from 1; 0 without one.
-
-    Source: Voorhees 1999, cut at a depth; trec_eval's `recip_rank` isn't cut.
-    """
+    """1 / rank of the first relevant document among the first `depth`; 0 without. Source: Voorhees 1999, cut."""
     for rank, document in enumerate(ranking[:depth], 1):
         if judged.get(document, 0) > 0:
             return 1 / rank

@@ -255,10 +255,7 @@ Figure = Callable[[Setting], float | None]
 
 @dataclass(frozen=True)
 class BestSetting:
-    """The best setting, without values that are the recipe's own, and its figure; how many settings were tried.
-
-    `complete`: the search ended before the number of trials did.
-    """
+    """The best setting without the recipe's own values, its figure, and trials; `complete`: fewer than allowed."""
 
     setting: Setting
     figure: float

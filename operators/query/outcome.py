@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 from operators.query.collection import ORDERED
@@ -16,7 +17,7 @@ from operators.query.returned import Around
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.coverage import Relevance
 from operators.ranking.distance import pick
-from operators.ranking.grouping import Group, Grouping, group
+from operators.ranking.grouping import CandidateGroup, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
@@ -32,16 +33,11 @@ def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[
     Of several values the first in the order counts; equal ones stay in the order of ranks. Those without come last.
     """
     descending = order_by.direction == "desc"
-    valued, others = [], []
-    for candidate in candidates:
-        values = _values(candidate.payload, order_by)
-        if values:
-            valued.append(((max if descending else min)(values), candidate))
-        else:
-            others.append(candidate)
+    first = max if descending else min
+    values = [(first(_values(each.payload, order_by), default=None), each) for each in candidates]
     # Stable in reverse, too.
-    valued.sort(key=lambda each: each[0], reverse=descending)
-    return [candidate for _, candidate in valued] + others
+    valued = sorted((each for each in values if each[0] is not None), key=itemgetter(0), reverse=descending)
+    return [each for _, each in valued] + [each for value, each in values if value is None]
 
 
 def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
@@ -102,7 +98,7 @@ class Results:
         return sorted(best, key=lambda each: each.id not in before) if before else best
 
     @property
-    def groups(self) -> Mapping[str, Group]:
+    def groups(self) -> Mapping[str, CandidateGroup]:
         """The group that a candidate stands for, by its id; none unless candidates are grouped."""
         return self._grouped[1]
 
@@ -140,7 +136,7 @@ class Results:
         return [*stages[:at], {"stage": "group", **scores, "parameters": parameters, "values": values}, *stages[at:]]
 
     @cached_property
-    def _grouped(self) -> tuple[Sequence[Candidate], Mapping[str, Group]]:
+    def _grouped(self) -> tuple[Sequence[Candidate], Mapping[str, CandidateGroup]]:
         there = [each for each in self.ranked if each.id not in self.gone] if self.gone else self.ranked
         return group(there, self.grouping) if self.grouping is not None else (there, {})
 

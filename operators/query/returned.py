@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from operators.text.passages import Hint, Matcher, Passage, excerpt
+from operators.text.passages import Hint, Matcher, TextPassage, excerpt
 from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
 
@@ -115,7 +115,7 @@ class View:
         found = self._passages(text, 1, needed=True)
         return found[0].text if found else ""
 
-    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[Passage]:
+    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[TextPassage]:
         matcher = self.matcher if self.matcher is not None else _NO_WORDS
         wanted = max(most, int(needed))
         if not wanted:

@@ -85,10 +85,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
-    """Ages in cycles if the query has a cycle, else in days since the update, else since the creation.
-
-    Source: engrava's `search_hybrid`, which ages by cycles or by days.
-    """
+    """Ages in cycles if the query has one, else in days since update or creation. Source: engrava's `search_hybrid`."""
     current = run.facts.cycle
     if current is None:
         now = run.facts.now
@@ -214,10 +211,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
 
 
 def recency_weight(recipe: Recipe, cycle: int | None) -> float:
-    """The weight of recency where reflections alone are ranked: the stage's, or else with a cycle that of the blend.
-
-    Source: own; engrava does not say its weight.
-    """
+    """The weight of recency among reflections alone: the stage's, or with a cycle the blend's. Source: own."""
     stated = _stage(recipe).recency_weight
     if stated is not None:
         return stated

@@ -1,7 +1,4 @@
-"""Candidates: documents that at least one leg offered.
-
-A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
-"""
+"""Candidates: documents that a leg offered. Hits are columns, for ranking takes most of a query's own CPU time."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -90,9 +87,9 @@ def in_tie_order(legs: Sequence[Leg]) -> list[Leg]:
 
 
 def union(legs: Sequence[Leg]) -> dict[str, Payload]:
-    """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
+    """Every id that a leg offered, in the legs' order, with the payload of the first leg that has it."""
     payloads: dict[str, Payload] = {}
-    for leg in in_tie_order(legs):
+    for leg in legs:
         offered = leg.payloads_by_id()
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
@@ -106,7 +103,7 @@ def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
 
 
 def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:
-    """A candidate with score 0 for each document that a leg offered, in the order of ties."""
+    """A candidate with score 0 for each document that a leg offered, in the legs' order."""
     return [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
 
 

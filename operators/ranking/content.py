@@ -24,10 +24,7 @@ VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202
 
 
 def fingerprint(text: str) -> int | None:
-    """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
-
-    Indexing stores it in each payload, so that ranking reads no texts.
-    """
+    """A 63-bit hash of the content in NFKC, case and white space folded, as payloads have it; None of nothing."""
     content = " ".join(nfkc(text).casefold().split())
     if not content:
         return None
@@ -142,10 +139,7 @@ def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[s
 
 
 def overlap(asked: Collection[str], text: str) -> float:
-    """The share of the asked keywords that are words of the text; 0 where nothing is asked.
-
-    Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
-    """
+    """The share of keywords that are words of the text; 0 of none. Source: MemPalace's `reranker.keyword_overlap`."""
     folded = _fold(text)
     # Most texts hold few of the keywords even as parts of words: such texts need no splitting into words.
     within = [word for word in asked if word in folded]

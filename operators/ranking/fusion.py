@@ -1,7 +1,4 @@
-"""Fusion: the legs' lists become one, by reciprocal ranks, scores on one scale, an absolute similarity, or with age.
-
-The legs come in the order that breaks ties.
-"""
+"""Fusion: the legs' lists, in the order that breaks ties, become one: by ranks, scaled scores, similarity or age."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -53,10 +50,7 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
-    """Sum of the legs' scores, each scaled by its leg's mean and deviation.
-
-    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
-    """
+    """Sum of the legs' scores, scaled by mean and deviation. Source: Qdrant's `dbsf` (Mazzeschi 2023); own weights."""
     values, scales = _normalise(legs, "dbsf")
     return _combine_legs(legs, values, scales, _weigh(legs, stage.weights, stage, run), _sum, stage, run)
 

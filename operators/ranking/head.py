@@ -69,7 +69,7 @@ def place_tail(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: 
     rescore(tail, scores)
 
 
-def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
+def rank_by_model(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
     """Put the reranked candidates first, by weight * model score + (1 - weight) * score, both min-max over them.
 
     The tail are those that no model has read: the unscored ones of the first, and all behind these. A candidate that

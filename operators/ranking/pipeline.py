@@ -13,7 +13,7 @@ from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
-from operators.ranking.head import feedback, rerank, smoothing
+from operators.ranking.head import feedback, rank_by_model, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
@@ -35,7 +35,7 @@ _FUSION: Final[Mapping[type[stages.FusionStage], Callable[[Sequence[Leg], Any, R
 _LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
     stages.Coverage: coverage,
     stages.Dedupe: dedupe,
-    stages.Rerank: rerank,
+    stages.Rerank: rank_by_model,
     stages.Feedback: feedback,
     stages.Smoothing: smoothing,
     stages.Reflections: boost_reflections,

@@ -83,7 +83,7 @@ class ModelScores(NamedTuple):
     model: str = ""
 
 
-class Unit(NamedTuple):
+class QueryUnit(NamedTuple):
     """A part of a query, named `text`: an atom, or several that stand together as a word or form.
 
     `fields` has, by the id of each candidate that has it, the fields that do; `rarity` is 1 where one of them has it.
@@ -103,7 +103,7 @@ class Evidence(NamedTuple):
     `sums`.
     """
 
-    units: Sequence[Unit]
+    units: Sequence[QueryUnit]
     sums: Mapping[str, float]
     information: NDArray[np.float64]
     support: NDArray[np.float64]
@@ -122,10 +122,7 @@ class ScoreExplanation:
 
 @dataclass(frozen=True, slots=True)
 class ScoreExplanations:
-    """The candidates' explanations, and for each dropped one the stage that dropped it, and the ids before that.
-
-    `parameters` are those of each stage, by its name.
-    """
+    """The candidates' explanations, stages' `parameters`, and for each dropped one the stage and the ids before it."""
 
     parameters: Mapping[str, Mapping[str, Any]]
     by_id: dict[str, ScoreExplanation] = field(default_factory=dict)

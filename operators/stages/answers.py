@@ -33,16 +33,17 @@ from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, SemanticCache, digest_parts, direction
-from operators.query.canonical import CanonicalQuery, QueryShape
+from operators.query.canonical import Query
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.legs import legs
 from operators.query.outcome import Answer
 from operators.query.search_bodies import vector_of
-from operators.text.times import temporal_expression
+from operators.text.times import read_temporal_expression
 from operators.wire.message import Origin
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
+from schemas.query import QueryShape
 from schemas.recipes.stages import Versions
 from schemas.result import VECTOR, RetrievalStage, Status
 
@@ -87,7 +88,7 @@ class Answers:
 
         `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
         """
-        asked, cache = query.asked.canonical, query.cache
+        asked, cache = query.asked, query.cache
         if generation > self._generation:
             self._renew(generation)
         cache.generation = generation
@@ -139,7 +140,7 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self._clock()
+        written, now = _write(answer, query.asked.text, _first_expiry(query)), self._clock()
         if key is not None:
             self._exact.put(key, written, now)
         if cache.likeness is not None:
@@ -187,11 +188,11 @@ class Answers:
 
     def _check(self, query: InFlight) -> None:
         cache = query.cache
-        cursor = query.asked.canonical.cursor
+        cursor = query.asked.cursor
         if cursor is None:
             return
         known = cache.scope.watermark is not None and cursor.state is not None
-        strict = query.asked.canonical.event.cursor_policy == "strict"
+        strict = query.asked.event.cursor_policy == "strict"
         changed = known and cursor.state != state(cache.scope)
         if changed and strict:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
@@ -219,20 +220,20 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _depends_on_time(query: InFlight) -> bool:
-    asked = query.asked.canonical
+    asked = query.asked
     recipe = query.asked.plan.recipe
     if asked.shape is not QueryShape.SEARCH:
         return False
     return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
 
 
-def _names_time(asked: CanonicalQuery) -> bool:
-    return asked.text is not None and temporal_expression(asked.text, asked.now) is not None
+def _names_time(asked: Query) -> bool:
+    return asked.text is not None and read_temporal_expression(asked.text, asked.now) is not None
 
 
 def _kind(query: InFlight) -> bytes:
     """The part of the semantic cache with answers for the query: those to queries whose vector is of the same kind."""
-    asked = query.asked.canonical
+    asked = query.asked
     own, text = asked.event.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
@@ -243,7 +244,7 @@ def _likeness(query: InFlight) -> Likeness | None:
     That is so without a vector, with a keyword expression or a time in the text, and with a warning or a loss.
     """
     retrieval = query.retrieval
-    vector, asked = vector_of(query), query.asked.canonical
+    vector, asked = vector_of(query), query.asked
     if (
         "semantic" not in query.asked.plan.profile.caches
         or vector is None

@@ -28,8 +28,8 @@ Asked = tuple[str, float]
 
 def by_rules(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
-    asked = query.asked.canonical
-    if asked.text is not None and query.asked.plan.extractor(asked) is not None:
+    asked = query.asked
+    if asked.text is not None and asked.extractor is not None:
         query.retrieval.temporal_expression = rules.temporal_expression(asked.text, asked.now)
     return query
 
@@ -46,8 +46,8 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
-        asked = query.asked.canonical
-        if asked.text is None or query.asked.plan.extractor(asked) != "chat":
+        asked = query.asked
+        if asked.text is None or asked.extractor != "chat":
             return None
         return self.name, (asked.text, asked.now)
 

@@ -29,7 +29,7 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from operators.text.folding import NUMBER, UNITS, fold, normal_number, sizes
-from operators.text.words import LETTERS, split
+from operators.text.words import LETTERS, split_words
 
 LONG: Final = 7
 """Characters from which on a form may join two digits: seven are a telephone number, six two prices."""
@@ -102,10 +102,7 @@ class Token(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Words that no white space divides. `text` is all of them as one, None where they make no form.
-
-    `risky`: two digits were joined. `number` is the last atom, if that is a number.
-    """
+    """Words without space between; `text`: as one, if a form; `risky`: two digits join; `number`: the last atom's."""
 
     text: str | None
     start: int
@@ -325,7 +322,7 @@ class _Reader:
         places: list[tuple[int, int]] = []
         for place in range(start, end):
             character = self._text[place]
-            is_word = bool(split(character))
+            is_word = bool(split_words(character))
             if letters and (not is_word or unicodedata.category(character).startswith("M")):
                 # A mark that separates words for the engine stays out of the term.
                 letters[-1] += character if is_word and len(letters[-1]) < SIGNS else ""

@@ -104,8 +104,9 @@ def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Pa
 
 
 def _complete(token: Token) -> Token:
-    prefixed = isinstance(token, Leaf) and token.prefix
-    return Leaf((*token.words, token.prefix), "", token.columns) if prefixed else token
+    if not isinstance(token, Leaf) or not token.prefix:
+        return token
+    return Leaf((*token.words, token.prefix), "", token.columns)
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from operators.text.words import WORD, split
+from operators.text.words import WORD, split_words
 
 Columns = tuple[str, ...]
 """Payload fields to look in, without repeats, in the order of the configuration; of none nothing matches."""
@@ -126,7 +126,7 @@ class _Lexer:
             return None
         if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        named = {self.fields[name.lower()] for name in split(found["names"])}
+        named = {self.fields[name.lower()] for name in split_words(found["names"])}
         kept = (field for field in self.fields.values() if (field in named) == (found["but"] is None))
         self.within = tuple(dict.fromkeys(kept))
         self.reach = next(_BESIDE.finditer(self.text, filtered.start(1) + 1)).start()
@@ -143,7 +143,7 @@ class _Lexer:
             self.read.append(operator)
             self.expert = True
         elif (operand := found["operand"]) is not None:
-            words, starred = tuple(split(operand)), found["star"] is not None
+            words, starred = tuple(split_words(operand)), found["star"] is not None
             self.read.append(Leaf(words[:-1], words[-1], within) if starred and words else Leaf(words, "", within))
             self.expert = self.expert or starred or operand.startswith('"')
             if _NEAR.match(self.text, start):
@@ -162,7 +162,7 @@ class _Lexer:
 
     def _filter_at(self, start: int) -> re.Match[str] | None:
         found = _FILTER.match(self.text, start)
-        known = found is not None and all(name.lower() in self.fields for name in split(found["names"]))
+        known = found is not None and all(name.lower() in self.fields for name in split_words(found["names"]))
         return found if known else None
 
     def _operator_at(self, start: int) -> Operator | None:

@@ -28,10 +28,7 @@ from operators.text.phrases import read_rows
 
 
 class _Unit(NamedTuple):
-    """A unit of time: its days, and the tolerance of one ("a week"), some ("2 weeks"), a few and several of it.
-
-    `grows`: the tolerances of some and a few are for each of them.
-    """
+    """A unit of time: its days, and tolerances of one, some, a few and several; `grows`: the middle ones are each's."""
 
     name: str
     days: float
@@ -234,7 +231,7 @@ _YEAR: Final = re.compile("[0-9]{4}")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
 
 
-def temporal_expression(query: str, now: float) -> TemporalExpression | None:
+def read_temporal_expression(query: str, now: float) -> TemporalExpression | None:
     """The time that a query names: its first relative phrase, else a date; None without either.
 
     `now` is in Unix seconds within the years 1 to 9999, and its date is the UTC calendar's. A date after it gives

@@ -368,12 +368,9 @@ class DeliverySettings(Section):
     """Seconds from the start of one transaction to the start of the next, up to 100 records a second; longer in
     proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less CPU, at the price
     of later answers."""
-    refusals: Literal["result_and_dead_letter", "dead_letter"] = Field(
-        default="result_and_dead_letter",
-        description="What becomes of a query that is refused: a result with the status `invalid`, if its query_id can"
-        " be read, and a dead letter, in one transaction; or a dead letter alone. Change it if readers of results must"
-        " not see refusals.",
-    )
+    refusals: Literal["result_and_dead_letter", "dead_letter"] = "result_and_dead_letter"
+    """Answer to a query that is refused: a result with the status `invalid`, if its query_id can be read, and a dead
+    letter, in one transaction; or a dead letter alone. Change it if readers of results must not see refusals."""
     replies: ReplySettings = ReplySettings()
     drain_timeout: Seconds = 30.0
     """Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."""
