@@ -30,7 +30,7 @@ def by_rules(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
     asked = query.asked
     if asked.text is not None and asked.extractor is not None:
-        query.retrieval.temporal_expression = rules.temporal_expression(asked.text, asked.now)
+        query.retrieval.temporal_expression = rules.read_temporal_expression(asked.text, asked.now)
     return query
 
 
