@@ -58,8 +58,7 @@ FORGOTTEN: Final = "_forgotten"
 
 EXPIRES_AT: Final = "expires_at"
 EXPIRES: Final = "_expires"
-"""Payload keys: when a document expires, as it was sent, and in milliseconds; in collections that say that they expire
-documents."""
+"""Payload keys: when a document expires, as sent and in milliseconds, in collections that expire documents."""
 
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
@@ -178,8 +177,7 @@ class DocumentEvent(Documented):
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
     expires_at: Any = None
-    """From this time on it is in no answer, and it is deleted later; a mere field in collections of earlier
-    versions."""
+    """From this time on it is in no answer, and later deleted; a mere field in collections of earlier versions."""
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
     """Logical time of the producer, for the stage `weighted`."""
     type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")

@@ -53,8 +53,7 @@ class Returned(Strict):
     fields: Annotated[list[FieldName], Field(max_length=64)] | None = None
     """Payload fields of each result, dotted paths for nested ones; missing: all."""
     text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = None
-    """Text of each result: none, full, or the largest number of characters from the beginning of the best passage;
-    missing: full."""
+    """Text of each result: none, full, or the most characters from the best passage's beginning on; missing: full."""
     passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = None
     """Passages of each result at most, the best first; missing: 0, without them."""
     neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = None
@@ -199,8 +198,7 @@ class QueryEvent(Strict):
     """`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, debug,
     timeout_ms, metadata and cursor_policy may differ from page to page."""
     cursor_policy: CursorPolicy = "strict"
-    """After a change of the index: strict refuses the cursor as expired, continue gives the next page with a
-    warning."""
+    """After a change of the index: strict refuses the cursor as expired, continue gives the next page and warns."""
     profile: MaybeName = None
     """Profile, a trade of quality against time; missing or unknown: `balanced`."""
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
@@ -223,8 +221,7 @@ class QueryEvent(Strict):
     """Factor for the scores of reflections, with any recipe."""
     now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
     current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
-    """Clock of the query in cycles, for the recency of the stage `weighted` and with `reflections_only`; not together
-    with `now`."""
+    """Clock in cycles, for the recency of the stage `weighted` and with `reflections_only`; not with `now`."""
     timeout_ms: Annotated[int, Field(gt=0)] | None = None
     """Milliseconds from sending until the query's deadline; missing: limits.timeout."""
     reply_to: str | None = None

@@ -302,8 +302,7 @@ class ResultEvent(_Strict):
     unscored_candidates: Annotated[int, Field(ge=1)] | None = None
     """Candidates among these without a score: blank, or refused by the model; missing: none."""
     understood: list[Wish] | None = None
-    """Wishes that the query's words say, or that came with it, with the fields that decided; a query may send them back
-    changed. Missing: none."""
+    """Wishes of the query, with the fields that decided; a query may send them back changed. Missing: none."""
     semantic_unavailable: bool
     semantic_unavailable_reason: str | None = None
     """Why, in a sentence: present where semantic_unavailable is true."""

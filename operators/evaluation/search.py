@@ -80,8 +80,7 @@ class Factor:
 
 
 ParameterScale = Choices | Even | Factor
-"""The values of a parameter that are tried. `around` gives those to try from a value, the nearest first: over the whole
-range at level 0, then nearer."""
+"""The values to try: `around` a value, the nearest first, over the whole range at level 0, then nearer."""
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,7 @@ COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], V
     "geometric": partial(_mean, _geometric),
     "harmonic": partial(_mean, _harmonic),
 }
-"""By their names in recipes. A leg without the document counts 0 in the sum and the arithmetic mean, and is left out of
-the other two."""
+"""By name. A leg without the document counts 0 in the sum and the arithmetic mean; the others leave it out."""
 
 
 def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:

@@ -23,8 +23,7 @@ class WeighingStage(FusionStage):
     """A fusion by weights of the legs."""
 
     fuzzy: Weight = 0.0
-    """Weight of the leg fuzzy, times the square of the query's share that is words which no candidate has. 0: the leg
-    is not asked."""
+    """Weight of the leg fuzzy, times the square of the query's share of words in no candidate. 0: it is not asked."""
 
     def list_legs(self, weights: LegWeights | None) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""

@@ -92,8 +92,7 @@ class SaslSettings(Section):
     """For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default credentials of
     AWS; it needs the extra `msk`."""
     extensions: Annotated[Extensions, AS_WRITTEN] = Field(default={})
-    """For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and identityPoolId of
-    Confluent Cloud."""
+    """For OAUTHBEARER: SASL extensions, such as logicalCluster and identityPoolId of Confluent Cloud."""
 
     def __hash__(self) -> int:
         return hash((self.mechanism, self.username, self.token_file, self.token_url, self.client_id, self.aws_region))
@@ -352,8 +351,9 @@ class ReplySettings(Section):
     partition_headers: list[KafkaHeader] = Field(default=["kafka_replyPartition", "REPLY_PARTITION"])
     """Headers that name its partition: four bytes, or digits. An empty list: none."""
     withheld_headers: list[KafkaHeader] = Field(default=["authorization", "proxy-authorization", "cookie", "x-api-key"])
-    """Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of policies.identity
-    never returns."""
+    """Headers of a query that do not return on its result, or patterns with `*` and `?`; policies.identity's never
+    does.
+    """
 
 
 class DeliverySettings(Section):

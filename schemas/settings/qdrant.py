@@ -91,11 +91,8 @@ class CreateSettings(Section):
 
     def server_only(self) -> Iterator[str]:
         """The keys that ask for what only a server can do."""
-        if self.shards > 1:
-            yield "shards"
-        for name in ("replication_factor", "write_consistency_factor"):
-            if (getattr(self, name) or 1) > 1:
-                yield name
+        copies = ("shards", "replication_factor", "write_consistency_factor")
+        yield from (name for name in copies if (getattr(self, name) or 1) > 1)
         if self.on_disk_payload is False:
             yield "on_disk_payload"
         if self.quantization != "none":
@@ -181,8 +178,7 @@ class Bm25Settings(Section):
     all documents are in `language`. Queries are searched in each language. Set it if documents are in several
     languages."""
     accents: Literal["keep", "fold"] = "keep"
-    """fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their two-letter form
-    in any case."""
+    """fold: accents do not count, `cafe` finds `café`. Default: keep. German umlauts always have two-letter forms."""
 
     @field_validator("languages")
     @classmethod
