@@ -25,7 +25,7 @@ from operators.ranking.run import Matches, ModelScores
 from operators.stages.decode import check_text
 from operators.text.expression import parse
 from operators.text.passages import Matcher
-from operators.text.times import read_temporal_expression
+from operators.text.times import find_time
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.fields import rfc3339
@@ -148,7 +148,8 @@ class PoolRanker:
         if asked.extractor is not None and asked.text is not None:
             if pool.clock is None:
                 raise invalid("now", "required by the stage temporal", None)
-            named = read_temporal_expression(asked.text, pool.clock)
+            found_time = find_time(asked.text, pool.clock)
+            named = found_time.expression if found_time is not None else None
             if asked.extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         if plan.recipe.stage(Coverage) is not None and asked.text is not None and pool.words is None:

@@ -18,7 +18,7 @@ from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
 from operators.ranking.run import Alike, Run, stamp
 from operators.text.dates import DAY, NamedTime
-from operators.text.times import named_time
+from operators.text.times import find_time
 from schemas.document import MARKS
 from schemas.recipes.stages import Versions
 
@@ -154,7 +154,7 @@ def _named_time(run: Run) -> NamedTime | None:
     now, said = run.facts.now, run.facts.temporal_expression
     if now is None:
         return None
-    found = named_time(run.facts.text, now) if run.facts.text is not None else None
+    found = find_time(run.facts.text, now, bare_year=True) if run.facts.text is not None else None
     return (
         NamedTime("", said, now - (said.days - said.tolerance) * DAY) if found is None and said is not None else found
     )

@@ -39,7 +39,7 @@ from operators.query.in_flight import InFlight
 from operators.query.legs import legs
 from operators.query.outcome import Answer
 from operators.query.search_bodies import vector_of
-from operators.text.times import read_temporal_expression
+from operators.text.times import find_time
 from operators.wire.message import Origin
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
@@ -228,7 +228,7 @@ def _depends_on_time(query: InFlight) -> bool:
 
 
 def _names_time(asked: Query) -> bool:
-    return asked.text is not None and read_temporal_expression(asked.text, asked.now) is not None
+    return asked.text is not None and find_time(asked.text, asked.now) is not None
 
 
 def _kind(query: InFlight) -> bytes:

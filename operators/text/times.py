@@ -231,25 +231,13 @@ _YEAR: Final = re.compile("[0-9]{4}")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
 
 
-def read_temporal_expression(query: str, now: float) -> TemporalExpression | None:
-    """The time that a query names: its first relative phrase, else a date; None without either.
+def find_time(query: str, now: float, *, bare_year: bool = False) -> NamedTime | None:
+    """The time that a query names: its first relative phrase, else a date; with `bare_year` also "mayor 2021".
 
     `now` is in Unix seconds within the years 1 to 9999, and its date is the UTC calendar's. A date after it gives
-    negative days. An ISO date is read in a text of any language.
+    negative days. An ISO date is read in a text of any language. Days, months, seasons and years end by the calendar,
+    "since" never, and other times at the end of their tolerance.
     """
-    found = _find_time(query, now, bare_year=False)
-    return found and found.expression
-
-
-def named_time(query: str, now: float) -> NamedTime | None:
-    """The same with the end of the period; a year by itself names one, too: "mayor 2021".
-
-    Days, months, seasons and years end by the calendar, "since" never, and other times at the end of their tolerance.
-    """
-    return _find_time(query, now, bare_year=True)
-
-
-def _find_time(query: str, now: float, *, bare_year: bool) -> NamedTime | None:
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = fold_accents(query.upper().lower()).replace("\u2019", "'")
     words = _WORDS.findall(_HYPHENS.sub(" ", text))

@@ -12,7 +12,6 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.composite import proximity, temporal
 from operators.ranking.run import Facts
 from operators.text.dates import TemporalExpression
-from operators.text.times import read_temporal_expression
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal
@@ -30,6 +29,7 @@ from tests.operators.ranking.pools import (
     scores,
     vector,
 )
+from tests.operators.text.times import temporal_expression
 
 THREE_WEEKS = TemporalExpression(21, 5)
 
@@ -185,15 +185,11 @@ def test_three_weeks_ago_in_the_shipped_recipe() -> None:
     asked, plain = "what did I do three weeks ago", "what did I do"
     recipe_ = SHIPPED["composite"]
     assert (
-        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=read_temporal_expression(plain, NOW))).candidates)[
-            0
-        ]
+        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=temporal_expression(plain, NOW))).candidates)[0]
         == "today"
     )
     assert (
-        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=read_temporal_expression(asked, NOW))).candidates)[
-            0
-        ]
+        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=temporal_expression(asked, NOW))).candidates)[0]
         == "then"
     )
 

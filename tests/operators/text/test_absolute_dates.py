@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.dates import TemporalExpression
-from operators.text.times import read_temporal_expression
+from tests.operators.text.times import temporal_expression
 
 TODAY = date(2024, 5, 20)
 YEAR_1, YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0
@@ -30,7 +30,7 @@ def noon(day: date) -> float:
 
 def named(query: str, today: date = TODAY) -> tuple[date, int] | None:
     """The date that a query's anchor is, and its tolerance."""
-    found = read_temporal_expression(query, noon(today))
+    found = temporal_expression(query, noon(today))
     return (today - timedelta(found.days), found.tolerance) if found else None
 
 
@@ -102,11 +102,11 @@ def test_days_are_counted_from_nows_date() -> None:
     """Days are whole UTC calendar days to now's date, whatever the hour, and negative for a year to come."""
     midnight = datetime(2024, 5, 20, tzinfo=UTC).timestamp()
     for now in (midnight, midnight + 86_399.999):
-        assert read_temporal_expression("on 19 May 2024", now) == TemporalExpression(1, DAY)
-        assert read_temporal_expression("on 20 May", now) == TemporalExpression(0, DAY)
-        assert read_temporal_expression("on 22 May 2024", now) == TemporalExpression(-2, DAY)
-    assert read_temporal_expression("on 20 May", midnight - 0.001) == TemporalExpression(365, DAY)
-    assert read_temporal_expression("on 31 December 1969", -1.0) == TemporalExpression(0, DAY)
+        assert temporal_expression("on 19 May 2024", now) == TemporalExpression(1, DAY)
+        assert temporal_expression("on 20 May", now) == TemporalExpression(0, DAY)
+        assert temporal_expression("on 22 May 2024", now) == TemporalExpression(-2, DAY)
+    assert temporal_expression("on 20 May", midnight - 0.001) == TemporalExpression(365, DAY)
+    assert temporal_expression("on 31 December 1969", -1.0) == TemporalExpression(0, DAY)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +212,14 @@ def test_the_latest_past_one_without_a_year(query: str, today: date, middle: dat
 @pytest.mark.parametrize("query", ["on 2 January", "on 29 February", "in March", "last summer", "in winter"])
 def test_before_the_first_year_there_is_nothing(query: str) -> None:
     """On the calendar's first day nothing that comes later in a year has been yet."""
-    assert read_temporal_expression(query, YEAR_1) is None
+    assert temporal_expression(query, YEAR_1) is None
 
 
 @pytest.mark.parametrize("now", [YEAR_1, -0.5, 0.0, YEAR_10000 - 0.001])
 @pytest.mark.parametrize("query", ["9999-12-31", "1 January 0001", "in 1900", "in 2100", "last fall", "29 Feb"])
 def test_the_ends_of_the_calendar_are_answered(query: str, now: float) -> None:
     """The first and the last moment of the years 1 to 9999 give an answer to dates at both ends."""
-    found = read_temporal_expression(query, now)
+    found = temporal_expression(query, now)
     assert found is None or abs(found.days) < 3_652_060
 
 
@@ -235,7 +235,7 @@ def test_a_stated_day_is_that_day(day: date, today: date, form: int) -> None:
         day.isoformat(),
         f"on {month} the {day.day}rd of {day.year}",
     )[form]
-    assert read_temporal_expression(f"what was {written}?", noon(today)) == TemporalExpression((today - day).days, DAY)
+    assert temporal_expression(f"what was {written}?", noon(today)) == TemporalExpression((today - day).days, DAY)
 
 
 @given(days, todays)
