@@ -210,14 +210,12 @@ def _has_numbers_alone(section: type[BaseModel], name: str) -> bool:
 
 
 def _types(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation is made of."""
     yield annotation
     for each in get_args(annotation):
         yield from _types(each)
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """The value, and those in it."""
     yield value
     if isinstance(value, Mapping | list):
         for each in value.values() if isinstance(value, Mapping) else value:

@@ -67,7 +67,6 @@ class Health:
         self._thread.join()
 
     async def _serve(self, scope: Mapping[str, Any], _: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Answer a request (ASGI)."""
         status, kind, body = self._answer(scope)
         headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})

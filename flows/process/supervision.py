@@ -233,7 +233,6 @@ class _Replicas:
         log.info("replica started", **self._fields(index))
 
     def poll_ended(self) -> list[tuple[int, int]]:
-        """The replicas that have ended, each with its exit code."""
         statuses = ((index, process.poll()) for index, process in self._processes.items())
         return [(index, status) for index, status in statuses if status is not None]
 

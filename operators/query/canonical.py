@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from operators.access.firewall import AccessFilter
@@ -23,7 +23,7 @@ _RESULTS: Final = ReplyTo()
 START: Final = After(None, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """One query: its event, what that means with every default filled in, and the decisions about it.
 
@@ -55,12 +55,12 @@ class Query:
         # The cursor cannot be read without its secret: what it says of the page is recorded apart.
         return self.event.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"cursor"})
 
-    @property
+    @cached_property
     def given(self) -> frozenset[bytes]:
         """Digests of results that must not be given again, where other states of the index gave them."""
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
-    @property
+    @cached_property
     def skip(self) -> int:
         """Candidates of a merged pool that earlier pages have given."""
         cursor = self.cursor
@@ -86,7 +86,7 @@ class Query:
         searched = self.text is not None and self.shape is QueryShape.SEARCH
         return self.event.rerank and searched and not self.event.reflections_only
 
-    @property
+    @cached_property
     def reranks(self) -> int:
         """The number of candidates that the reranker reads."""
         return self.plan.profile.rerank_top if self.plan.recipe.reranking is not None and self.by_model else 0

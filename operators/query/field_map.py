@@ -242,7 +242,6 @@ def _unquote(path: str) -> str:
 
 
 def _read(payload: Payload, path: str) -> Any:
-    """The value at a path; None if there is none."""
     way, _, inner = path.partition("#")
     value = value_at(payload, way)
     if not inner:

@@ -88,7 +88,6 @@ class _Lookup:
     requests: Iterator[int] = field(default_factory=count)
 
     def first_page(self, body: Body) -> Part[list[Record]]:
-        """The first records in their order, as many as one request gives."""
         return (yield from self._page(body, min(body["limit"], self.most), body["order_by"], None)).records
 
     @property
@@ -109,7 +108,6 @@ class _Lookup:
         return self.sort_tied(records)[:wanted]
 
     def sort_tied(self, found: Sequence[Record]) -> list[Record]:
-        """The records, those of each value by id."""
         tied = (list(each) for _, each in groupby(found, attrgetter("order_value")))
         keys = ((each, _by_document if len(each) <= self.most_tied else _by_point) for each in tied)
         return [record for each, key in keys for record in sorted(each, key=key)]

@@ -181,7 +181,6 @@ class Groups(NamedTuple):
         return first_of_groups(hits.payloads, self.field)
 
     def _beyond(self, found: Hits, limit: int) -> Narrow:
-        """Leave out all groups that are found."""
 
         def others(keys: list[Any]) -> FieldFilter:
             return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)

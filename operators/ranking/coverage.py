@@ -154,7 +154,6 @@ def _find_support(
 
 
 def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
-    """The units of each candidate that has some, with their information, support and fields."""
     columns = {id_: column for column, id_ in enumerate(evidence.sums)}
     said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
     there = (unit for unit in evidence.units if unit.fields)

@@ -62,7 +62,6 @@ class _Judged(NamedTuple):
     verdicts: Sequence[_Verdict]
 
     def explain(self, at: int) -> dict[str, Any]:
-        """The verdict on one candidate."""
         verdict = self.verdicts[at]
         field = self.wish.field if isinstance(self.wish, Limit) else None
         return {"words": self.wish.words, "field": field, "value": verdict.value, "fails": verdict.fails}
@@ -77,7 +76,6 @@ class _Ordered(NamedTuple):
     values: Sequence[float | None]
 
     def explain(self, at: int) -> dict[str, Any] | None:
-        """The share of one candidate; None if the order is not about it."""
         share = self.shares[at]
         return None if share is None else {"value": self.values[at], "best": self.best, "share": share}
 

@@ -343,7 +343,6 @@ def _token(chunk: _Chunk) -> Token:
 
 
 def _sizes(number: Token, unit: Token) -> Iterator[Token]:
-    """The spellings of a number and the unit behind it, if they are."""
     if number.text[0].isdecimal() and unit.text in UNITS:
         for text in sizes(number.text, unit.text):
             yield Token(text, number.start, unit.end, number.first, number.atoms + unit.atoms, False)

@@ -134,7 +134,6 @@ class _Lexer:
         return found.end()
 
     def _read_token(self, found: re.Match[str]) -> int:
-        """Read any other token; where it ends."""
         start, end = found.span()
         within = self.within if start < self.reach else None
         if (operator := self._operator_at(start)) is not None:

@@ -297,7 +297,6 @@ def _is_rest(words: Sequence[str], at: int) -> bool:
 
 
 def _read(kind: str, slots: Sequence[Any], today: date) -> TemporalExpression:
-    """The time that a rule's phrase names."""
     match kind:
         case "ago":
             return _ago(slots[0], slots[1])
