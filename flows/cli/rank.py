@@ -13,7 +13,7 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
-from operators.query.canonical import Query, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.collection import MOST, ORDERED
 from operators.query.cursor import Cursor, PoolSlice, result_digests
 from operators.query.outcome import Outcome, Results
@@ -129,12 +129,12 @@ class PoolRanker:
     def run(self, pool: CandidatePool) -> tuple[Query, Outcome]:
         """The pool's query as it was ranked, and its outcome with every candidate. Raises InputError."""
         outcome, event = Outcome(), pool.query
-        destination = event.destination if event.destination is not None else self.planner.defaults.destination
+        destination, namespace = address_of(event, self.planner.defaults.destination, _NAMESPACE)
         plan = self.planner.plan(event, destination, outcome.warnings, recipe=self.recipe)
         now = pool.clock if pool.clock is not None else 0.0
         given, at = tuple(result_digests(*pool.given)), PoolSlice(pool.skip, MOST)
         earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
-        asked = canonicalise(event, plan, event.source, destination, _NAMESPACE, now, earlier)
+        asked = canonicalise(event, plan, event.source, destination, namespace, now, earlier)
         _take_legs(asked, outcome, pool)
         found = in_tie_order([leg for leg in outcome.legs.values() if leg.status is LegStatus.OK])
         if not found:

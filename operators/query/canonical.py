@@ -127,6 +127,12 @@ class Query:
         )
 
 
+def address_of(event: QueryEvent, destination: str, namespace: str) -> tuple[str, str]:
+    """The event's destination and namespace; these are the defaults of one that lacks them."""
+    destination = event.destination if event.destination is not None else destination
+    return destination, event.namespace if event.namespace is not None else namespace
+
+
 def canonicalise(
     event: QueryEvent,
     plan: RankingPlan,
@@ -137,7 +143,7 @@ def canonicalise(
     cursor: Cursor | None = None,
     reply: ReplyTo = _RESULTS,
 ) -> Query:
-    """The event's query, by its plan; `destination`, `namespace` and `now` are the defaults of fields that it lacks.
+    """The event's query, by its plan and address; `now` is its clock unless it has one.
 
     If the recipe needs no legs, a lookup becomes a ranked search. A later page of the fast path has the shape of a
     lookup, and the order of the pages before: it is not ranked. Where the recipe has the stage `wishes`, their words
@@ -159,9 +165,9 @@ def canonicalise(
         event,
         plan,
         source,
-        destination=event.destination if event.destination is not None else destination,
-        namespace=event.namespace if event.namespace is not None else namespace,
-        text=text,
+        destination,
+        namespace,
+        text,
         limit=event.page_size,
         now=event.now if event.now is not None else now,
         shape=shape,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from operators.access.firewall import access_filter
 from operators.access.policy import RequestedAccess, identify, judge
 from operators.caching.keys import Scope, binding, is_readable
-from operators.query.canonical import Query, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import After, CursorCodec
 from operators.query.lookup import MOST_SEEN
@@ -52,8 +52,7 @@ class Normaliser:
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.policy_for(source)
         warnings: list[str] = []
-        destination = event.destination if event.destination is not None else self.defaults.destination
-        namespace = event.namespace if event.namespace is not None else self.defaults.namespace
+        destination, namespace = address_of(event, self.defaults.destination, self.defaults.namespace)
         said, part, profile = event, event.collection, self.planner.profile(event)
         denial = judge(policy, self.firewall, RequestedAccess(source, destination, part, namespace, OPERATION, profile))
         if denial is not None:

@@ -16,7 +16,7 @@ from operators.query.returned import View, hide, is_hidden, share_of, wants_word
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
-from operators.ranking.fusion import resolve
+from operators.ranking.fusion import resolve_decay
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
@@ -318,7 +318,7 @@ def debug(query: InFlight) -> dict[str, Any]:
     asked, plan, cached = query.asked, query.asked.plan, query.cache.cached
     stage, force = plan.recipe.fusion, None
     if isinstance(stage, Decay) and asked.shape is QueryShape.SEARCH:
-        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
+        force = resolve_decay((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
         "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},

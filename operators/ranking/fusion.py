@@ -181,7 +181,7 @@ OLD: Final = 0.1
 """The weight beyond a step's threshold."""
 
 
-class Resolved(NamedTuple):
+class ResolvedDecay(NamedTuple):
     """The decay in force for a query, in days."""
 
     mode: DecayMode
@@ -189,7 +189,7 @@ class Resolved(NamedTuple):
     threshold: float
 
 
-def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Resolved | None:
+def resolve_decay(tiers: Sequence[DecayTier], default_half_life: float | None) -> ResolvedDecay | None:
     """The decay of tiers from the least to the most specific: each field's last value that is set; None if it is off.
 
     Decay is on or off by the last tier that says so, else on if a tier gives a half-life. A profile without decay
@@ -207,10 +207,10 @@ def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Reso
         half_life = tier.half_life_days or half_life
         threshold = tier.step_threshold_days or threshold
     half_life = half_life or default_half_life
-    return Resolved(mode, half_life, threshold or half_life)
+    return ResolvedDecay(mode, half_life, threshold or half_life)
 
 
-def weigh_age(age: float | None, decay: Resolved) -> float:
+def weigh_age(age: float | None, decay: ResolvedDecay) -> float:
     """The recency weight of an age in days, undated: of the oldest. Source: BubbleFish Nexus' `query.FinalScore`."""
     if decay.mode == "step":
         return 1.0 if age is not None and age <= decay.threshold else OLD
@@ -231,7 +231,7 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
         neutral = bound(found) if VECTOR in scored else NEUTRAL
     cosines = [min(max(found.get(candidate.id, neutral), 0.0), 1.0) for candidate in candidates]
     columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
-    decay = resolve((stage, *run.facts.decay), run.facts.decay_half_life)
+    decay = resolve_decay((stage, *run.facts.decay), run.facts.decay_half_life)
     scores = cosines
     if decay is not None:
         now = run.now(stage)

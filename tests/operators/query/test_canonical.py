@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.canonical import Query, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.cursor import After, Cursor, PoolSlice
 from operators.query.plan import Planner
 from operators.wire.reply import ReplyTo
@@ -23,7 +23,7 @@ PLAN = Planner(PROFILES).plan(QueryEvent(query_id="q", text="t"), "default", [])
 def asked(at: Cursor | None = None, **fields: Any) -> Query:
     """The canonical query of an event with these fields."""
     event = QueryEvent.model_validate({"query_id": "q", **fields})
-    return canonicalise(event, PLAN, "shop", "default", "public", 5.0, at)
+    return canonicalise(event, PLAN, "shop", *address_of(event, "default", "public"), 5.0, at)
 
 
 def test_what_the_event_does_not_say_is_filled_in() -> None:

@@ -25,7 +25,7 @@ FORMULAS: set[Callable[..., Any]] = {
     *(
         candidate.best_first,
         candidate.best_first_by_id,
-        linear.resolve,
+        linear.resolve_decay,
         linear.weigh_age,
         distance.rank_by_distance,
         distance.pick,
