@@ -22,6 +22,17 @@ from schemas.filters import FieldFilter, NoneOf
 Body = Mapping[str, Any]
 Condition = Mapping[str, Any]
 
+NOTHING: Final[Condition] = {"has_id": []}
+"""An empty list of conditions would match everything."""
+
+
+def any_condition(conditions: Sequence[Condition]) -> Condition:
+    """The condition that one of these holds."""
+    if not conditions:
+        return NOTHING
+    return conditions[0] if len(conditions) == 1 else {"should": conditions}
+
+
 Ending = tuple[Leaf, str]
 """A phrase that ends in a prefix, and the column that it is looked for in."""
 

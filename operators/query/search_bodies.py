@@ -18,7 +18,7 @@ from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
+from operators.query.search import LEAVES, NOTHING, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
 from operators.ranking.blend import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
@@ -320,12 +320,9 @@ def keyword_conditions(expression: Expression, fields: Sequence[str], endings: E
                 "must_not": [keyword_conditions(part, fields, endings) for part in unwanted],
             }
         case Leaf((), ""):
-            return _NOTHING
+            return NOTHING
     columns = fields if expression.columns is None else [name for name in expression.columns if name in fields]
-    matches = [match for column in columns for match in _matches(expression, column, endings)]
-    if not matches:
-        return _NOTHING
-    return matches[0] if len(matches) == 1 else {"should": matches}
+    return search.any_condition([match for column in columns for match in _matches(expression, column, endings)])
 
 
 def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
@@ -370,7 +367,3 @@ def _text(column: str, words: Sequence[str]) -> Condition:
         "key": document.text_key(column),
         "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]},
     }
-
-
-_NOTHING: Final[Condition] = {"has_id": []}
-"""An empty list of conditions would match everything."""
