@@ -77,10 +77,7 @@ Ping = Callable[[], bool]
 
 
 class InProcess(Resources):
-    """The parts that flows of a process share: its metrics and, made on demand, traces, Qdrant's engine and the models.
-
-    `traces` are others' to close; without them the process has its own.
-    """
+    """The parts that flows of a process share, made on demand; given `traces` are others' to close."""
 
     def __init__(self, settings: Settings, traces: TracerProvider | None = None) -> None:
         super().__init__()

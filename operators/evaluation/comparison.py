@@ -107,10 +107,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every metric's means, and of `metric`, which decides, the sign test and every query, the greatest change first.
-
-    Queries that changed equally are in the order of their ids.
-    """
+    """Every metric's means; of `metric`, which decides, the sign test and all queries, by change and then by id."""
 
     metric: str
     means: Mapping[str, Means]

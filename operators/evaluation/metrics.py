@@ -46,10 +46,7 @@ def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> floa
 
 
 def ndcg_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """Sum of grade / log2(rank + 1) over the first `depth`, divided by that of the best order; 0 without relevant.
-
-    Source: Järvelin and Kekäläinen 2002, with linear gain as in trec_eval's `ndcg_cut`.
-    """
+    """DCG of the first `depth` / that of the best order, or 0. Source: Järvelin and Kekäläinen 2002, linear gain."""
     ideal = _dcg(sorted((grade for grade in judged.values() if grade > 0), reverse=True)[:depth])
     return _dcg([max(0, judged.get(document, 0)) for document in ranking[:depth]]) / ideal if ideal else 0.0
 

@@ -1,7 +1,4 @@
-"""The outcome of a query, the same in the flow and offline: its ranked candidates become results.
-
-One result stands for each group, in the order that the query asks for; those come first that earlier pages gave.
-"""
+"""Outcomes: a query's ranked candidates become results, one for each group, the same in the flow and offline."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence, Set

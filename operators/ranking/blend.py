@@ -162,10 +162,7 @@ def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
 
 
 def boost_reflections(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
-    """Multiply the scores of reflections; a score below 0 is divided, so that a factor above 1 never lowers one.
-
-    Source: `reflection_boost` of engrava's `search_hybrid`, whose scores are never below 0.
-    """
+    """Multiply reflections' scores; divide those below 0. Source: `reflection_boost` of engrava's `search_hybrid`."""
     if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     up, down = stage.reflection_boost, 1 / max(stage.reflection_boost, 1 / MOST_BOOST)

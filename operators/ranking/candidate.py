@@ -18,10 +18,7 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, finite scores, the payload fields that ranking reads, and versions where known.
-
-    `more`: it returned as many as it was asked for, so others may match.
-    """
+    """One leg's hits, best first: ids, finite scores, payloads, known versions; `more`: others may match, too."""
 
     name: str
     status: LegStatus

@@ -70,10 +70,7 @@ _ACCESSES: Final = 1e15
 
 
 class Quality(NamedTuple):
-    """A document's quality before it is divided by the set's maximum, and the values that it was computed from.
-
-    `age_days` is None for a durable document, `unconfirmed_days` for any other: neither counts there.
-    """
+    """A document's quality before it is scaled, and what it is made of; ages that don't count there are None."""
 
     raw: float
     salience: float

@@ -1,7 +1,4 @@
-"""Stages that rank the first candidates again: by a model's scores, or by their dense vectors.
-
-The first candidates are the head. The tail behind them keeps its order, and stays behind.
-"""
+"""Stages that rank the first candidates, the head, again by a model or dense vectors; the tail stays behind."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

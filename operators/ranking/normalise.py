@@ -33,10 +33,7 @@ def rescale(scores: Sequence[float]) -> tuple[list[float], Scale]:
 
 
 def three_sigma(scores: Sequence[float]) -> Scale:
-    """Mean - 3 sample deviations becomes 0, mean + 3 becomes 1, not clamped; one score or equal ones become 0.5.
-
-    Source: Qdrant's `three_sigma`, distribution-based score fusion (Mazzeschi 2023).
-    """
+    """Mean -/+ 3 sample deviations are 0 and 1, equal scores 0.5. Source: Qdrant's `three_sigma` (Mazzeschi 2023)."""
     mean, deviation = _moments(scores, len(scores) - 1)
     return Scale(mean - 3 * deviation, 6 * deviation, 0.5)
 

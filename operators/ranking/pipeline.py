@@ -87,10 +87,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
 
 
 def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
-    """Rank on by the other stages, of which those without their model's scores or dense vectors change nothing.
-
-    Raises InputError if a stage needs `now` and the facts have none. Source: own.
-    """
+    """Rank on by the other stages. Raises InputError if a stage needs `now` and the facts have none. Source: own."""
     if ranked.run.facts.reflections_only:
         return ranked
     ranked.run.model = model

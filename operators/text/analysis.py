@@ -88,10 +88,7 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 class Token(NamedTuple):
-    """A word of a text as it is searched for, or a form beside the words, and its place in the text as written.
-
-    `first` is the number of its first atom in the text, and `atoms` is how many atoms it covers.
-    """
+    """A word as it is searched for, or a form beside words, its place as written, its `first` atom and their number."""
 
     text: str
     start: int

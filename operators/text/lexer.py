@@ -89,10 +89,7 @@ def plain(text: str) -> bool:
 
 
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
-    """The tokens of any text; `columns` maps a column's name in any case to the payload's field.
-
-    Raises Malformed for a quote that isn't closed, and a column filter before an operator or another filter.
-    """
+    """The tokens of a text; `columns` maps names in any case to fields. Raises Malformed: open quotes, lone filters."""
     return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
 
 
