@@ -89,7 +89,7 @@ def plain(text: str) -> bool:
 
 
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
-    """The tokens of a text; `columns` maps names in any case to fields. Raises Malformed: open quotes, lone filters."""
+    """The tokens of a text; `columns` maps a column's name in any case to the payload's field. Raises Malformed."""
     return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
 
 

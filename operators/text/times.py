@@ -28,7 +28,7 @@ from operators.text.phrases import read_rows
 
 
 class _Unit(NamedTuple):
-    """A unit of time: its days, and tolerances of one, some, a few and several; `grows`: the middle ones are each's."""
+    """A unit of time: its days, and tolerances of one, some, a few and several; `grows`: some and a few by number."""
 
     name: str
     days: float
