@@ -71,7 +71,8 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     Raises InputError if a stage needs `now` and the facts have none.
     Source: own; each stage names that of its formula.
     """
-    run, legs = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None), in_tie_order(legs)
+    run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
+    legs = in_tie_order(legs)
     if facts.reflections_only:
         return Ranked(rank_reflections(without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
