@@ -220,8 +220,7 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _depends_on_time(query: InFlight) -> bool:
-    asked = query.asked
-    recipe = query.asked.plan.recipe
+    asked, recipe = query.asked, query.asked.plan.recipe
     if asked.shape is not QueryShape.SEARCH:
         return False
     return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))

@@ -93,8 +93,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def top(self, query: InFlight) -> int:
         """The number of this query's candidates that it is to read."""
-        asked = query.asked
-        top = asked.picks if self.picking else asked.reranks
+        top = query.asked.picks if self.picking else query.asked.reranks
         # One candidate needs no reranker, and keeps its score.
         return top if min(len(query.outcome.candidates), top) > 1 else 0
 
