@@ -129,10 +129,7 @@ def read_time(text: str) -> datetime:
 
 
 def unix_seconds(value: object) -> float:
-    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds; a second 60 is that after 59.
-
-    Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
-    """
+    """Unix seconds of RFC 3339 with an offset, or themselves, in the years 1 to 9999. Raises ValueError otherwise."""
     if isinstance(value, str):
         moment, leap = _parse(value)
         if moment.tzinfo is None:

@@ -49,10 +49,7 @@ def freeze_heap() -> None:
 
 @dataclass(eq=False)
 class Replica:
-    """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
-
-    `resources` are closed when the flow has ended. `pings` are true for each backend that answers.
-    """
+    """Feeds a flow. `watchdog`: seconds that the worker may stand still; `resources` are closed behind the flow."""
 
     replication: Replication
     flow: Dataflow

@@ -25,10 +25,7 @@ from schemas.result import VECTOR
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
-    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
-
-    Of several values the first in the order counts; equal ones stay in the order of ranks. Those without come last.
-    """
+    """The candidates by an indexed field's values, the first of several; equal ones by rank, those without last."""
     descending = order_by.direction == "desc"
     first = max if descending else min
     values = [(first(_values(each.payload, order_by), default=None), each) for each in candidates]

@@ -20,10 +20,7 @@ _LEAST: Final = -1e38
 
 
 def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:
-    """Weighted sum of relevance (score / maximum), recency, importance and quality (quality / maximum).
-
-    Source: memini's `search.RerankWith`, with its weights, 0.80 for relevance and 0.20 for quality.
-    """
+    """Weighted sum of relevance, recency, importance and quality. Source: memini's `search.RerankWith`, its weights."""
     relevance, highest = _scale_to_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
     behind: dict[str, Iterable[object]] = {}

@@ -35,10 +35,7 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
-    """Combination of the legs' normalised scores; a leg without the document counts 0 in the sum.
-
-    Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
-    """
+    """Combination of the legs' normalised scores. Source: memini's `search.FuseScores`, its alpha; means are own."""
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in legs}
     found = [*legs, *(Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY})]
