@@ -144,7 +144,7 @@ def in_process(rounds: int) -> dict[str, Any]:
         random_bert.write(directory, layers=6, hidden=384, heads=12, vocabulary=VOCABULARY)
         asked = queries(QUERIES)
         pairs = [
-            (each.asked.canonical.text or "", str(each.outcome.payloads[one.id]["text"]))
+            (each.asked.text or "", str(each.outcome.payloads[one.id]["text"]))
             for each in asked
             for one in each.outcome.candidates
         ]

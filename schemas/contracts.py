@@ -1,7 +1,4 @@
-"""The contracts: JSON Schema of every event and of the configuration, and AsyncAPI 3 of the topics; all generated.
-
-Sources: JSON Schema 2020-12, AsyncAPI 3.0.0.
-"""
+"""The contracts, generated: JSON Schema 2020-12 of events and configuration, and AsyncAPI 3.0.0 of the topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final

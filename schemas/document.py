@@ -61,8 +61,7 @@ FORGOTTEN: Final = "_forgotten"
 
 EXPIRES_AT: Final = "expires_at"
 EXPIRES: Final = "_expires"
-"""Payload keys: when a document expires, as it was sent, and in milliseconds; in collections that say that they expire
-documents."""
+"""Payload keys: when a document expires, as sent and in milliseconds, in collections that expire documents."""
 
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
@@ -181,8 +180,7 @@ class DocumentEvent(Documented):
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
     expires_at: Any = None
-    """From this time on it is in no answer, and it is deleted later; a mere field in collections of earlier
-    versions."""
+    """From this time on it is in no answer, and later deleted; a mere field in collections of earlier versions."""
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
     """Logical time of the producer, for the stage `weighted`."""
     type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")
@@ -248,10 +246,7 @@ class DeletionEvent(Strict):
 
 
 def point_id(destination: str, namespace: str, document: str = "") -> str:
-    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may contain any characters.
-
-    Without an id, which every document has, it is that of the namespace's tombstone.
-    """
+    """A document's Qdrant point id: UUIDv5 of destination, namespace and id; without one, of the tombstone."""
     # Lengths keep ("a", "bc") and ("ab", "c") apart whatever the names hold.
     name = f"{len(destination)}:{destination}{len(namespace)}:{namespace}{document}"
     return str(uuid.uuid5(POINT_NAMESPACE, name))

@@ -119,10 +119,7 @@ _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def read_time(text: str) -> datetime:
-    """A time of RFC 3339, or one of ISO 8601 without an offset, which is in UTC; a second 60 is that after 59.
-
-    Raises ValueError for any other text.
-    """
+    """A time of RFC 3339, or of ISO 8601 in UTC; a second 60 is that after 59. Raises ValueError for any other text."""
     moment, leap = _parse(text)
     try:
         moment += timedelta(seconds=leap)
@@ -132,10 +129,7 @@ def read_time(text: str) -> datetime:
 
 
 def unix_seconds(value: object) -> float:
-    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds; a second 60 is that after 59.
-
-    Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
-    """
+    """Unix seconds of RFC 3339 with an offset, or themselves, in the years 1 to 9999. Raises ValueError otherwise."""
     if isinstance(value, str):
         moment, leap = _parse(value)
         if moment.tzinfo is None:
@@ -213,14 +207,12 @@ def _has_numbers_alone(section: type[BaseModel], name: str) -> bool:
 
 
 def _types(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation is made of."""
     yield annotation
     for each in get_args(annotation):
         yield from _types(each)
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """The value, and those in it."""
     yield value
     if isinstance(value, Mapping | list):
         for each in value.values() if isinstance(value, Mapping) else value:

@@ -76,11 +76,9 @@ class CandidatePool(Strict):
     atoms: dict[str, Annotated[tuple[int, int], Field(strict=False)]] | None = None
     """Word of the query -> the number of its first atom, and how many it covers; missing: each is one."""
     vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = None
-    """Document id -> its dense vector, of the candidates that the recipe compared: base64 of the components as
-    little-endian floats of 16 bits."""
+    """Document id -> its dense vector, if compared: base64 of components as little-endian floats of 16 bits."""
     alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(default={})
-    """Document id -> id of a document behind it -> the similarity of their terms, of the candidates that the recipe
-    compared."""
+    """Document id -> id of one behind it -> the similarity of their terms, of the candidates that were compared."""
     rerank: dict[str, LegScore] | None = Field(default=None, description="Document id -> rerank score.")
     reranked_candidates: Annotated[int, Field(ge=0)] | None = None
     """Candidates that the reranker read; missing: as many as the profile has reranked."""

@@ -8,6 +8,7 @@ Promises
 - A wish's `words` are taken away from the text that is searched, wherever it comes from.
 """
 
+from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
@@ -33,9 +34,7 @@ MAX_LIMIT: Final = 200
 MAX_CURSOR_CHARS: Final = 512
 
 MAX_QUERY_PARTS: Final = 4096
-"""Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
-metadata, and the parameters of a recipe.
-"""
+"""Keys, objects and arrays of a query event: it can use some 600 of filters, 2,000 of metadata, and a recipe's."""
 
 MAX_PASSAGES: Final = 10
 MAX_NEIGHBOURS: Final = 16
@@ -54,8 +53,7 @@ class Returned(Strict):
     fields: Annotated[list[FieldName], Field(max_length=64)] | None = None
     """Payload fields of each result, dotted paths for nested ones; missing: all."""
     text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = None
-    """Text of each result: none, full, or the largest number of characters from the beginning of the best passage;
-    missing: full."""
+    """Text of each result: none, full, or the most characters from the best passage's beginning on; missing: full."""
     passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = None
     """Passages of each result at most, the best first; missing: 0, without them."""
     neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = None
@@ -133,9 +131,8 @@ class Exclusion(Strict):
 
     kind: Literal["exclusion"] = "exclusion"
     words: _Words = Field(default="", description=_WORDS)
-    without: Annotated[str, StringConstraints(min_length=1, max_length=256)] = Field(
-        description="What is not wanted: documents that name all of these words fail."
-    )
+    without: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Thing that is not wanted: documents that name all of these words fail."""
 
 
 class Order(Strict):
@@ -152,6 +149,14 @@ class Order(Strict):
 Wish = Annotated[Limit | Exclusion | Order, Field(discriminator="kind")]
 
 Understood = Annotated[list[Wish], Field(max_length=MAX_WISHES)]
+
+
+class QueryShape(Enum):
+    """The shape of a query, by its fields, which decides how it is answered."""
+
+    FAST_PATH = auto()
+    LOOKUP = auto()
+    SEARCH = auto()
 
 
 class QueryEvent(Strict):
@@ -193,8 +198,7 @@ class QueryEvent(Strict):
     """`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, debug,
     timeout_ms, metadata and cursor_policy may differ from page to page."""
     cursor_policy: CursorPolicy = "strict"
-    """After a change of the index: strict refuses the cursor as expired, continue gives the next page with a
-    warning."""
+    """After a change of the index: strict refuses the cursor as expired, continue gives the next page and warns."""
     profile: MaybeName = None
     """Profile, a trade of quality against time; missing or unknown: `balanced`."""
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
@@ -217,8 +221,7 @@ class QueryEvent(Strict):
     """Factor for the scores of reflections, with any recipe."""
     now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
     current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
-    """Clock of the query in cycles, for the recency of the stage `weighted` and with `reflections_only`; not together
-    with `now`."""
+    """Clock in cycles, for the recency of the stage `weighted` and with `reflections_only`; not with `now`."""
     timeout_ms: Annotated[int, Field(gt=0)] | None = None
     """Milliseconds from sending until the query's deadline; missing: limits.timeout."""
     reply_to: str | None = None
@@ -240,6 +243,15 @@ class QueryEvent(Strict):
         if self.reflections_only and self.include_reflections is False:
             raise ValueError("reflections_only and include_reflections: false leave nothing")
         return self
+
+    @property
+    def shape(self) -> QueryShape:
+        """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
+        conditions = self.filters or self.actor_type is not None or self.order_by is not None
+        searched = self.vector is not None or bool(self.text and self.text.strip())
+        if searched or self.reflections_only or not (conditions or self.subject is not None):
+            return QueryShape.SEARCH
+        return QueryShape.LOOKUP if conditions or self.cursor is not None else QueryShape.FAST_PATH
 
     @property
     def page_size(self) -> int:

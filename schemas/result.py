@@ -162,10 +162,8 @@ class Member(_Strict):
     id: str | int
     """A whole number only with `documents.ids: integer`."""
     score: Score
-    relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="How well it fits the query, comparable between queries of one configuration; missing: not known.",
-    )
+    relevance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Fit to the query, comparable between queries of one configuration; missing: not known."""
     text: str | None = None
     payload: dict[str, JsonValue] = Field(default={})
     passages: list[Passage] | None = None
@@ -260,9 +258,8 @@ class Refused(Documented):
 
     class_: DeadLetterClass = Field(alias="class", description="Class of the dead letter.")
     field: str | None = Field(description="First field that is wrong; null: the message as a whole is.")
-    reason: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = Field(
-        description="What is wrong, with the field and its value, which are cut if they are long."
-    )
+    reason: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)]
+    """Problem, with the field and its value, which are cut if they are long."""
 
 
 class DecayInForce(_Strict):
@@ -311,8 +308,7 @@ class ResultEvent(_Strict):
     unscored_candidates: Annotated[int, Field(ge=1)] | None = None
     """Candidates among these without a score: blank, or refused by the model; missing: none."""
     understood: list[Wish] | None = None
-    """Wishes that the query's words say, or that came with it, with the fields that decided; a query may send them back
-    changed. Missing: none."""
+    """Wishes of the query, with the fields that decided; a query may send them back changed. Missing: none."""
     semantic_unavailable: bool
     semantic_unavailable_reason: str | None = None
     """Why, in a sentence: present where semantic_unavailable is true."""

@@ -51,12 +51,8 @@ TWINS: Final = "operators.delivery.librdkafka."
 
 
 SEVERAL: Final = {
-    **dict.fromkeys(("Bounds", "Group", "Limits", "Passage", "Prefix"), "a published JSON Schema has one of them"),
-    "Unit": "of a measure; of a query that is ranked",
+    **dict.fromkeys(("Bounds", "Limits"), "a published JSON Schema has one of them"),
     "rank": "the step; the command",
-    "rerank": "the step; the stage of a recipe",
-    "split": "the items of a batch; the words of a text",
-    "temporal_expression": "the step; the time that a text names",
 }
 """Names of functions and classes that two rooms define, each with its meanings. The list may only get shorter."""
 

@@ -59,10 +59,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Parts:
-    """The search flow's parts, made of the settings; None for a stage whose backend is not configured.
-
-    Raises ConfigError.
-    """
+    """The search flow's parts; None for a stage whose backend is not configured. Raises ConfigError."""
 
     def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: WatermarkReader) -> None:
         _warn(settings)
@@ -213,13 +210,13 @@ def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
 def candidates_to_rerank(reranking: Reranking, query: InFlight) -> int:
     """The number of candidates fetched for the reranker; with the page, where no stage behind changes the order."""
     top = reranking.top(query)
-    asked = query.asked.canonical
+    asked = query.asked
     return max(top, asked.skip + asked.limit) if top and not query.asked.plan.recipe.behind else top
 
 
 def candidates_to_fetch(picking: Reranking | None, query: InFlight) -> int:
     """The number of candidates fetched in the end: up to the page's end, and those that the chat model reads."""
-    asked = query.asked.canonical
+    asked = query.asked
     return max(asked.skip + asked.limit, picking.top(query) if picking is not None else 0)
 
 
@@ -264,10 +261,7 @@ class PolicyFiles:
 
 
 def _policy_check(settings: Settings, fields: FieldMap) -> PolicyCheck:
-    """The check of a policy, and the first of all that there are. Raises ConfigError.
-
-    A collection of another tool may not be able to answer a policy's filter.
-    """
+    """The check of a policy, which all policies have passed. Raises ConfigError."""
     of_names = settings.check_policy
 
     def check(path: str, policy: SourcePolicy) -> None:

@@ -13,24 +13,24 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
-from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.collection import MOST, ORDERED
 from operators.query.cursor import Cursor, PoolSlice, result_digests
-from operators.query.in_flight import Query
 from operators.query.outcome import Outcome, Results
 from operators.query.plan import Planner
 from operators.query.result import page, result, status_of
-from operators.ranking.candidate import Candidate, Leg, union
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches, ModelScores
 from operators.stages.decode import check_text
 from operators.text.expression import parse
 from operators.text.passages import Matcher
-from operators.text.times import temporal_expression
+from operators.text.times import find_time
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.fields import rfc3339
 from schemas.pool import CandidatePool, PoolLeg, ScoreMeasure
+from schemas.query import QueryShape
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, VERSION, WEIGHED_LEGS, LegStatus, Status
@@ -117,7 +117,7 @@ class PoolRanker:
             "source": None,
         }
         # A pool does not say the analysis of its collection: passages are found by the current one.
-        words = parse(asked.canonical.text or "", {}).terms
+        words = parse(asked.text or "", {}).terms
         matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
         return result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
 
@@ -130,30 +130,32 @@ class PoolRanker:
     def run(self, pool: CandidatePool) -> tuple[Query, Outcome]:
         """The pool's query as it was ranked, and its outcome with every candidate. Raises InputError."""
         outcome, event = Outcome(), pool.query
-        canonical = self._canonicalise(pool)
-        plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
-        canonical = plan.adapt(canonical)
-        asked = Query(canonical, plan)
+        destination, namespace = address_of(event, self.planner.defaults.destination, _NAMESPACE)
+        plan = self.planner.plan(event, destination, outcome.warnings, recipe=self.recipe)
+        now = pool.clock if pool.clock is not None else 0.0
+        given, at = tuple(result_digests(*pool.given)), PoolSlice(pool.skip, MOST)
+        earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
+        asked = canonicalise(event, plan, event.source, destination, namespace, now, earlier)
         _take_legs(asked, outcome, pool)
-        found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+        found = in_tie_order([leg for leg in outcome.legs.values() if leg.status is LegStatus.OK])
         if not found:
             outcome.failed = True
             return asked, outcome
         outcome.payloads = union(found)
-        if canonical.shape is not QueryShape.SEARCH:
-            outcome.rank(keep_order(found, explain=canonical.event.explain))
+        if asked.shape is not QueryShape.SEARCH:
+            outcome.rank(keep_order(found, explain=event.explain))
             return asked, outcome
-        at = None
-        extractor = plan.extractor(canonical)
-        if extractor is not None and canonical.text is not None:
+        named = None
+        if asked.extractor is not None and asked.text is not None:
             if pool.clock is None:
                 raise invalid("now", "required by the stage temporal", None)
-            at = temporal_expression(canonical.text, pool.clock)
-            if extractor == "chat":
+            found_time = find_time(asked.text, pool.clock)
+            named = found_time.expression if found_time is not None else None
+            if asked.extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
-        if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
+        if plan.recipe.stage(Coverage) is not None and asked.text is not None and pool.words is None:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
-        facts = plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike)
+        facts = asked.facts(pool.clock, named, _matches(pool), alike=pool.alike)
         outcome.rank(first_phase(plan.recipe, found, facts))
         self._by_model(asked, outcome, pool)
         return asked, outcome
@@ -161,8 +163,8 @@ class PoolRanker:
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
         """Run the second phase with the recorded scores, if the query's plan asks a model."""
         plan, scores, unscored = asked.plan, pool.rerank, frozenset(pool.unscored)
-        picked = plan.picks(asked.canonical)
-        read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
+        picked = asked.picks
+        read = min(asked.reranks or picked, len(outcome.candidates))
         # One candidate needs no model.
         if scores is not None and read > 1:
             if self.recipe is None:
@@ -176,16 +178,9 @@ class PoolRanker:
                 measure = pool.measure or self.measure
                 outcome.rerank_scores = ModelScores(scores, read, self.selects, left, measure)
         outcome.vectors = pool.vectors or {}
-        outcome.finish(plan, asked.canonical.event.order_by, asked.canonical.given)
+        outcome.finish(plan, asked.event.order_by, asked.given)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
-
-    def _canonicalise(self, pool: CandidatePool) -> CanonicalQuery:
-        now = pool.clock if pool.clock is not None else 0.0
-        given, at = tuple(result_digests(*pool.given)), PoolSlice(pool.skip, MOST)
-        earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
-        destination = self.planner.defaults.destination
-        return canonicalise(pool.query, pool.query.source, destination, _NAMESPACE, now, earlier)
 
 
 def _matches(pool: CandidatePool) -> Matches | None:
@@ -233,15 +228,15 @@ def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
 
 def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
-    order_by = asked.canonical.event.order_by
+    order_by = asked.event.order_by
     key = ORDERED.get(order_by.field) if order_by is not None else None
     times = {id_: {key: time} for id_, time in pool.times.items()} if key is not None else {}
-    if asked.canonical.shape is not QueryShape.SEARCH:
+    if asked.shape is not QueryShape.SEARCH:
         legs.update((name, _leg(leg, times)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
     fusion = asked.plan.recipe.fusion
-    wanted = reflections if asked.canonical.event.reflections_only else fusion.legs
+    wanted = reflections if asked.event.reflections_only else fusion.legs
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
@@ -251,7 +246,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
         used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name], times)
-        elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.event.vector is None:
+        elif name == VECTOR and not asked.plan.profile.semantic and asked.event.vector is None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif used:
             legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,13 +65,8 @@ class Embedded:
         if failures:
             raise FatalDelivery(str(failures[0])) from failures[0]
 
-    def indexing(self) -> AbstractContextManager[None]:
-        """Run the indexing flow."""
-        return self.running(indexing_replica)
-
-    def searching(self) -> AbstractContextManager[None]:
-        """Run the search flow."""
-        return self.running(search_replica)
+    indexing = partialmethod(running, indexing_replica)
+    searching = partialmethod(running, search_replica)
 
 
 def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -94,10 +90,7 @@ def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -
 def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
 ) -> AbstractContextManager[Embedded]:
-    """Start a broker and open the index in the directory `index`. Raises ConfigError.
-
-    The indexing flow makes its collection where there is none.
-    """
+    """Start a broker and open the index in the directory `index`. Raises ConfigError."""
     return _start(embedded_settings(index, overrides), provider)
 
 
@@ -106,8 +99,7 @@ def start_with_settings(
 ) -> AbstractContextManager[Embedded]:
     """Start a broker in place of the configured one; models, recipes and index are those of the settings.
 
-    `index`: an embedded index in this directory, in place of the configured one, which is only read. Raises ConfigError
-    and BackendError.
+    `index`: an embedded index in this directory is used instead. Raises ConfigError and BackendError.
     """
     own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
     if index is not None:

@@ -33,10 +33,7 @@ class Health:
     """
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, *, tries: int = 1) -> None:
-        """Listen on the first free one of `tries` ports from `port` on; 0 is any free one.
-
-        Raises ConfigError if there is none.
-        """
+        """Listen on the first free one of `tries` ports from `port` on; 0 is any. Raises ConfigError without one."""
         self._paths: Mapping[str, Mapping[str, Probe]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         self._say_ready: Callable[[], None] = lambda: None
         self._registry = registry
@@ -70,7 +67,6 @@ class Health:
         self._thread.join()
 
     async def _serve(self, scope: Mapping[str, Any], _: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Answer a request (ASGI)."""
         status, kind, body = self._answer(scope)
         headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})

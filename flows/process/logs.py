@@ -82,8 +82,7 @@ def _kind(record: logging.LogRecord) -> Hashable:
 
 
 SPANS_DROPPED: Final = "opentelemetry.sdk._shared_internal"
-"""The one logger of OpenTelemetry that is heard. It says that spans are dropped, since they end faster than they are
-exported."""
+"""The one logger of OpenTelemetry that is heard: it says that spans are dropped, as more end than are exported."""
 
 QUOTING: Final = {
     "httpx": logging.WARNING,
@@ -128,8 +127,8 @@ def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 def configure(settings: TelemetrySettings, replica: str | None = None, *, clients: bool = True) -> None:
     """Send every log record of this process to standard error as the settings say; each names the replica, if given.
 
-    Without `clients` those of Kafka's clients are dropped, unless all is asked for: a command may report their failures
-    itself.
+    Without `clients` those of Kafka's clients are dropped, unless all is asked for: a command may report their
+    failures.
     """
 
     def add_replica(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

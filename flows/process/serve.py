@@ -39,8 +39,7 @@ _EXPORT_TIMEOUT: Final = 1.0
 def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> int:
     """Run a replica of each of these flows until all have ended; the exit code. Raises ConfigError.
 
-    They are built in their order. Whatever can be wrong on this machine is found before a replica fences another one of
-    its name.
+    What can be wrong on this machine is found before a replica, in their order, fences another one of its name.
     """
     # When each counter began is of no use: all did when the process did.
     disable_created_metrics()

@@ -49,8 +49,7 @@ LONGEST: Final = 60.0
 HEALTHY: Final = 60.0
 MOST: Final = 10
 WINDOW: Final = 1200.0
-"""So long that a replica which is never healthy is given up, however long it lives: each of its ends comes within
-LONGEST + HEALTHY of the one before."""
+"""Longer than MOST ends of a replica that is never healthy: each is within LONGEST + HEALTHY of the one before."""
 
 FAILED: Final = 1
 MISCONFIGURED: Final = 2
@@ -71,9 +70,8 @@ _PR_SET_PDEATHSIG: Final = 1
 class StopSignals:
     """Calls `stop` at the first signal, and `abandon` before it ends the process at a second one.
 
-    Made by the main thread, before the engine starts. The engine holds that thread, where Python would run a handler
-    only after it is done. The interpreter's C handler writes the signal's number to a socket at once; a thread reads it
-    there.
+    Made by the main thread, which the engine then holds: Python would run a handler only after it is done. The
+    interpreter's C handler writes the signal's number to a socket at once; a thread reads it there.
     """
 
     def __init__(self, stop: Callable[[], None], abandon: Callable[[], None] = lambda: None) -> None:
@@ -117,10 +115,7 @@ class _History:
 
 
 class Supervision:
-    """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
-
-    It is pure: `now` is seconds on one monotonic clock.
-    """
+    """Pure decisions about `count` replicas, which have `patience` seconds to drain; `now` is of a monotonic clock."""
 
     def __init__(self, count: int, patience: float) -> None:
         self._patience = patience
@@ -153,10 +148,7 @@ class Supervision:
         return due
 
     def ended(self, index: int, code: int, now: float) -> float | None:
-        """A replica that ran has ended, with this exit code, or by the signal of this number, negative.
-
-        Returns the seconds until its next start; None if there is none, because the command ends.
-        """
+        """A replica ended with this exit code, or a signal, negative: seconds until its next start, if there is one."""
         ran = now - self._running.pop(index)
         if self._exit_code is not None:
             if code not in _DRAINED:
@@ -241,7 +233,6 @@ class _Replicas:
         log.info("replica started", **self._fields(index))
 
     def poll_ended(self) -> list[tuple[int, int]]:
-        """The replicas that have ended, each with its exit code."""
         statuses = ((index, process.poll()) for index, process in self._processes.items())
         return [(index, status) for index, status in statuses if status is not None]
 

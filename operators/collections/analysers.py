@@ -17,7 +17,7 @@ from operators.ranking.content import join_fields
 from operators.text.analysis import Token, analyse, join_neighbours
 from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
 from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams_of_document
-from operators.text.words import split
+from operators.text.words import split_words
 from schemas.document import COLUMNS, LANG
 from schemas.errors import ConfigError
 from schemas.settings.qdrant import DEFAULT_FIELDS, Bm25Settings, language_tag
@@ -98,7 +98,7 @@ class Bm25:
         """Return the words and forms of a query that have terms; stop words only if it has no others."""
         text = _readable(text)
         if self.analysis == PLAIN:
-            plain = ((word, self._model.embed_query(word).indices) for word in split(text))
+            plain = ((word, self._model.embed_query(word).indices) for word in split_words(text))
             return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
         tokens = analyse(text, query=True)
         words = [each for each in tokens if each.is_word]

@@ -71,7 +71,7 @@ class WayOut:
 
     def answer(self, query: InFlight, event: Mapping[str, Any], cursor: CursorAfter) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
-        asked = query.asked.canonical
+        asked = query.asked
         target = (asked.reply.topic or self.results, asked.reply.partition)
         # The time of receiving is another one when the query is read again.
         time = asked.now if asked.event.now is not None or query.message.timestamp >= 0 else None

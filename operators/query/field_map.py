@@ -27,6 +27,7 @@ from uuid import UUID
 
 from operators.access.filters import Ask, answers
 from operators.query.collection import MADE_FROM
+from operators.query.search import NOTHING, any_condition
 from schemas.document import NAMESPACE
 from schemas.fields import read_time, rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at
@@ -52,7 +53,6 @@ _WORDS: Final = frozenset({"keyword", "uuid"})
 _NUMBERS: Final = frozenset({"integer", "float"})
 """Types of indexes that hold no value of another kind."""
 
-_NOTHING: Final[Mapping[str, Any]] = {"has_id": []}
 _EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 Payload = Mapping[str, Any]
@@ -179,7 +179,7 @@ class FieldMap:
                 ids = [each for each in match.get("any", [match.get("value")]) if isinstance(each, str)]
                 return {"has_id": [point for each in ids if (point := self._point(each)) is not None]}
             case {"key": str(key)} if key == NAMESPACE and self.namespace is not None:
-                return _EVERYTHING if _matches(condition, self.namespace) else _NOTHING
+                return _EVERYTHING if _matches(condition, self.namespace) else NOTHING
             case {"key": str(key), "match": {"value": str() as text} | {"any": [str() as text, *_]}} if key == _ID:
                 return self._of_ids(self.path(key), condition["match"].get("any", [text]), condition)
             case {"key": str(key), "range": bounds} if key in _TIMES and any(
@@ -189,7 +189,7 @@ class FieldMap:
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
             case {"is_empty": {"key": str(key)}}:
-                return _NOTHING if key in self._absent else {"is_empty": {"key": self.path(key)}}
+                return NOTHING if key in self._absent else {"is_empty": {"key": self.path(key)}}
             case {"nested": {"key": str(key), "filter": inner}}:
                 return {"nested": {"key": self.path(key), "filter": inner}}
             case {"has_id": _}:
@@ -202,14 +202,14 @@ class FieldMap:
         conditions = [{**condition, "key": path}] if kind not in _NUMBERS else []
         if numbers and kind not in _WORDS:
             conditions.append({"key": path, "match": {"any": numbers}})
-        return _one_of(conditions)
+        return any_condition(conditions)
 
     def _of_times(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
         kind = self.kinds.get(condition["key"])
         if kind == "datetime":
             return condition
         numbers = [{**condition, "range": bounds} for bounds in _numeric(condition["range"])]
-        return _one_of(numbers if kind in _NUMBERS else [condition, *numbers])
+        return any_condition(numbers if kind in _NUMBERS else [condition, *numbers])
 
     def _point(self, text: str) -> int | str | None:
         """The id of a point; None if no point of the collection can have it."""
@@ -242,7 +242,6 @@ def _unquote(path: str) -> str:
 
 
 def _read(payload: Payload, path: str) -> Any:
-    """The value at a path; None if there is none."""
     way, _, inner = path.partition("#")
     value = value_at(payload, way)
     if not inner:
@@ -279,12 +278,6 @@ def _integer(text: str, least: int = -(2**63), end: int = 2**63) -> int | None:
         return None
     number = int(text)
     return number if str(number) == text and least <= number < end else None
-
-
-def _one_of(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    if not conditions:
-        return _NOTHING
-    return conditions[0] if len(conditions) == 1 else {"should": conditions}
 
 
 def _numeric(times: Mapping[str, str]) -> Iterator[Mapping[str, float]]:

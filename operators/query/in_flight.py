@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from operators.access.firewall import AccessFilter, find_forbidden
+from operators.access.firewall import find_forbidden
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
 from operators.query.backend_answers import Embedding
-from operators.query.canonical import CanonicalQuery
+from operators.query.canonical import Query
 from operators.query.collection import Capabilities
 from operators.query.cursor import After, PoolSlice
 from operators.query.outcome import Answer, Outcome
-from operators.query.plan import RankingPlan
 from operators.query.search import Found, Search
 from operators.text.dates import TemporalExpression
 from operators.text.expression import Parsed
@@ -23,7 +22,6 @@ from operators.wire.cloud_event import CloudEvent
 from operators.wire.message import Message, Rejected, Trace
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, DeadLetterClass, Reason
-from schemas.result import Denial
 
 _UNKNOWN: Final = Capabilities("")
 
@@ -36,23 +34,12 @@ class Step(NamedTuple):
     candidates: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The query that was asked, and the decisions about it. A denied one has no collection, and no access filter."""
-
-    canonical: CanonicalQuery
-    plan: RankingPlan
-    collection: str = ""
-    denial: Denial | None = None
-    access_filter: AccessFilter | None = None
-
-
 @dataclass(slots=True)
 class CacheLookup:
     """The part of a query that the caches read, and the answer that they gave.
 
-    `generation` is that of the watermarks when the scope's was read. `leads`: the query does not wait for another's
-    answer; `waiters` wait for this one's. `likeness`: the answer to a query that is like this one serves it.
+    `generation` is that of the watermarks when the scope's was read. `leads`: no other query's answer is waited for;
+    `waiters` wait for this one's. `likeness`: an answer to a query that is like this one serves it.
     """
 
     scope: Scope
@@ -99,10 +86,7 @@ class Retrieval:
 
 @dataclass(slots=True)
 class InFlight:
-    """One query on its way; `answered`: only publishing is left.
-
-    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock.
-    """
+    """One query on its way. `deadline` and `started`, that of its present stage, are on the monotonic clock."""
 
     message: Message
     asked: Query
@@ -125,13 +109,13 @@ class InFlight:
     @property
     def may_lack_given(self) -> bool:
         """True if a result of an earlier page may have expired since: no watermark tells that."""
-        return self.asked.canonical.cursor is not None and self.retrieval.capabilities.expires
+        return self.asked.cursor is not None and self.retrieval.capabilities.expires
 
     def passed(self, step: str, candidates: int | None = None) -> None:
         """Count a step that the query has passed since `started`, and note it if the query is to be debugged."""
         seconds = time.monotonic() - self.started
         self.trace.passed(step, seconds)
-        if self.asked.canonical.event.debug:
+        if self.asked.event.debug:
             self.steps.append(Step(step, seconds * 1000, candidates))
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
@@ -145,15 +129,13 @@ class InFlight:
 
     def continue_page(self, *, first: int | None = None) -> None:
         """Have the page leave out what was given by another state of the index; `first` of the candidates were."""
-        canonical = self.asked.canonical
-        cursor = canonical.cursor
+        cursor = self.asked.cursor
         assert cursor is not None
         position = cursor.position
         if first is not None and isinstance(position, PoolSlice):
             # Of what was given, a cursor knows the last results: the others are counted.
             position = replace(position, skip=first + max(0, position.skip - len(cursor.given)))
-        cursor = replace(cursor, position=position, continued=True)
-        self.asked = replace(self.asked, canonical=replace(canonical, cursor=cursor))
+        self.asked = replace(self.asked, cursor=replace(cursor, position=position, continued=True))
 
     def check_found(self) -> None:
         """Remove the documents that the query may not see from its legs' hits, as if they were not there."""

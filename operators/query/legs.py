@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from operators.query.canonical import QueryShape
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Search
 from operators.query.search_bodies import Bodies, Draft, vector_of
 from schemas.errors import Reason
+from schemas.query import QueryShape
 from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 
@@ -51,7 +51,7 @@ class LegSpec:
         written = self.name in (query.retrieval.searches or ())
         if not self.able(query.retrieval.capabilities) or (self.reads(query) is not None and not written):
             return self.lacking
-        own = self.stage == "embed" and query.asked.canonical.event.vector is not None
+        own = self.stage == "embed" and query.asked.event.vector is not None
         if self.stage and not own and not query.asked.plan.profile.semantic:
             return Reason.PROFILE
         return dict(query.outcome.degraded).get(self.stage, self.unready)
@@ -122,7 +122,7 @@ _LAST: Final = {leg.name for leg in _TABLE if leg.last}
 
 def recipe_legs(query: InFlight) -> Sequence[str]:
     """The names of the legs that the query's recipe wants; of reflections alone the nearest, or the newest."""
-    if query.asked.canonical.event.reflections_only:
+    if query.asked.event.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     return query.asked.plan.recipe.fusion.legs
 
@@ -132,7 +132,7 @@ def legs(query: InFlight) -> Sequence[str]:
 
     A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
     """
-    asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
+    asked, fusion = query.asked, query.asked.plan.recipe.fusion
     if asked.shape is not QueryShape.SEARCH:
         return (STRUCTURED,)
     wanted = recipe_legs(query)

@@ -15,13 +15,14 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
-from operators.query.canonical import CanonicalQuery, QueryShape
+from operators.query.canonical import Query
 from operators.query.collection import ORDERED
 from operators.query.cursor import After
 from operators.query.search import Body, Condition, Found, Program, Scroll
 from operators.ranking.candidate import document
 from schemas.document import CREATED
 from schemas.errors import BackendBadResponse, Reason
+from schemas.query import QueryShape
 
 MOST_SEEN: Final = 10_000
 """Records of one order value that a lookup passes over: each page asks for all of them again."""
@@ -87,7 +88,6 @@ class _Lookup:
     requests: Iterator[int] = field(default_factory=count)
 
     def first_page(self, body: Body) -> Part[list[Record]]:
-        """The first records in their order, as many as one request gives."""
         return (yield from self._page(body, min(body["limit"], self.most), body["order_by"], None)).records
 
     @property
@@ -108,7 +108,6 @@ class _Lookup:
         return self.sort_tied(records)[:wanted]
 
     def sort_tied(self, found: Sequence[Record]) -> list[Record]:
-        """The records, those of each value by id."""
         tied = (list(each) for _, each in groupby(found, attrgetter("order_value")))
         keys = ((each, _by_document if len(each) <= self.most_tied else _by_point) for each in tied)
         return [record for each, key in keys for record in sorted(each, key=key)]
@@ -178,7 +177,7 @@ def find_page(
     return page
 
 
-def wanted_order(asked: CanonicalQuery) -> Mapping[str, Any]:
+def wanted_order(asked: Query) -> Mapping[str, Any]:
     """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
     order: dict[str, Any] = {"key": CREATED, "direction": "desc"}
     if asked.event.order_by is not None and asked.shape is not QueryShape.SEARCH:

@@ -8,16 +8,15 @@ from typing import Final, NamedTuple
 from operators.access.firewall import access_filter
 from operators.access.policy import identify, judge
 from operators.caching.keys import Scope, binding, is_readable
-from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.collection import Destinations
-from operators.query.cursor import CursorCodec
-from operators.query.in_flight import Query
+from operators.query.cursor import After, CursorCodec
 from operators.query.lookup import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
 from operators.wire.message import Headers
 from operators.wire.reply import Replies
 from schemas.errors import DeadLetterClass, InputError, invalid
-from schemas.query import QueryEvent
+from schemas.query import QueryEvent, QueryShape
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.policies import OPERATION
 from schemas.settings.ranking import BALANCED
@@ -47,18 +46,15 @@ class Normaliser:
     config_hash: str
 
     def __call__(self, event: QueryEvent, headers: Headers, topic: str, sent: float) -> Normalised:
-        """The event's query; `sent` is its clock unless it has one, in Unix seconds.
-
-        Raises InputError: `invalid`, or `cursor_invalid` for a cursor that isn't this query's.
-        """
+        """The event's query; `sent` is its clock unless it has one. Raises InputError `invalid` or `cursor_invalid`."""
         # Before a denial, which is answered on the topic that the query names.
         reply = self.replies.choose(event.reply_to, headers, event.source, topic)
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.policy_for(source)
         warnings: list[str] = []
-        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
-        part, profile = event.collection, self.planner.profile(event)
-        denial = judge(policy, self.firewall, query.destination, part, query.namespace, OPERATION, profile)
+        destination, namespace = address_of(event, self.defaults.destination, self.defaults.namespace)
+        said, part, profile = event, event.collection, self.planner.profile(event)
+        denial = judge(policy, self.firewall, destination, part, namespace, OPERATION, profile)
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
             event = event.model_copy(update=_UNSAID)
@@ -67,12 +63,12 @@ class Normaliser:
             if event.now not in {None, cursor.now}:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
             # A later page is ranked at the moment of the first, so that no documents change places in between.
-            query = replace(query, now=cursor.now, cursor=cursor)
-            if query.after.seen > MOST_SEEN:
+            sent = cursor.now
+            if isinstance(cursor.position, After) and cursor.position.seen > MOST_SEEN:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
-        collection = self.destinations.collection(query.destination, part) if denial is None else ""
-        plan = self.planner.plan(event, query.destination, warnings, policy)
-        query = plan.adapt(query)
+        collection = self.destinations.collection(destination, part) if denial is None else ""
+        plan = self.planner.plan(event, destination, warnings, policy)
+        query = canonicalise(said, plan, source, destination, namespace, sent, cursor, reply)
         if query.shape is not QueryShape.SEARCH and plan.grouping is not None:
             if event.group_by is not None:
                 raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
@@ -82,10 +78,11 @@ class Normaliser:
             if not is_readable(cursor.query):
                 raise InputError(DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
-        visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
-        return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
+        visible = access_filter(self.firewall, policy, namespace) if denial is None else None
+        query = replace(query, plan=plan, collection=collection, denial=denial, access_filter=visible)
+        return Normalised(query, scope, warnings)
 
-    def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
+    def _scope(self, event: QueryEvent, query: Query, plan: RankingPlan, policy: SourcePolicy) -> Scope:
         # Those that a recipe makes nothing of bring a warning with them, as an unknown profile and a limit below 0 do.
         wishes = query.understood or event.understood
         resolved = {

@@ -1,12 +1,10 @@
-"""The outcome of a query, the same in the flow and offline: its ranked candidates become results.
-
-One result stands for each group, in the order that the query asks for; those come first that earlier pages gave.
-"""
+"""Outcomes: a query's ranked candidates become results, one for each group, the same in the flow and offline."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 from operators.query.collection import ORDERED
@@ -16,7 +14,7 @@ from operators.query.returned import Around
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.coverage import Relevance
 from operators.ranking.distance import pick
-from operators.ranking.grouping import Group, Grouping, group
+from operators.ranking.grouping import CandidateGroup, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
@@ -27,22 +25,13 @@ from schemas.result import VECTOR
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
-    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
-
-    Of several values the first in the order counts. Candidates of one value stay in the order of their ranks; those
-    without a value come last.
-    """
+    """The candidates by an indexed field's values, the first of several; equal ones by rank, those without last."""
     descending = order_by.direction == "desc"
-    valued, others = [], []
-    for candidate in candidates:
-        values = _values(candidate.payload, order_by)
-        if values:
-            valued.append(((max if descending else min)(values), candidate))
-        else:
-            others.append(candidate)
+    first = max if descending else min
+    values = [(first(_values(each.payload, order_by), default=None), each) for each in candidates]
     # Stable in reverse, too.
-    valued.sort(key=lambda each: each[0], reverse=descending)
-    return [candidate for _, candidate in valued] + others
+    valued = sorted((each for each in values if each[0] is not None), key=itemgetter(0), reverse=descending)
+    return [each for _, each in valued] + [each for value, each in values if value is None]
 
 
 def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
@@ -103,7 +92,7 @@ class Results:
         return sorted(best, key=lambda each: each.id not in before) if before else best
 
     @property
-    def groups(self) -> Mapping[str, Group]:
+    def groups(self) -> Mapping[str, CandidateGroup]:
         """The group that a candidate stands for, by its id; none unless candidates are grouped."""
         return self._grouped[1]
 
@@ -141,7 +130,7 @@ class Results:
         return [*stages[:at], {"stage": "group", **scores, "parameters": parameters, "values": values}, *stages[at:]]
 
     @cached_property
-    def _grouped(self) -> tuple[Sequence[Candidate], Mapping[str, Group]]:
+    def _grouped(self) -> tuple[Sequence[Candidate], Mapping[str, CandidateGroup]]:
         there = [each for each in self.ranked if each.id not in self.gone] if self.gone else self.ranked
         return group(there, self.grouping) if self.grouping is not None else (there, {})
 
@@ -212,9 +201,8 @@ class Outcome:
 class Answer:
     """A result event without the fields that are one query's own; other queries may be given it.
 
-    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
-    that ends with it, and `end` the position of the whole page's end. `records` has the fields by which the firewall
-    judges each document of an event that is to be cached: results may not have them.
+    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has the position of a page that ends with
+    each result, `end` that of the whole page. `records` has the fields by which the firewall judges each document.
     """
 
     event: Mapping[str, Any]

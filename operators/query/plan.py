@@ -2,23 +2,19 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
-from operators.query.canonical import START, CanonicalQuery, QueryShape, shape
 from operators.query.field_map import SAME, FieldMap
-from operators.query.returned import hide, is_hidden
+from operators.query.returned import is_hidden
 from operators.ranking.grouping import Grouping
-from operators.ranking.run import Alike, Facts, Matches
-from operators.text.dates import TemporalExpression
-from operators.text.wishes import read_wishes, take_away
 from schemas.errors import DeadLetterClass, InputError, invalid, join_first, problem
-from schemas.query import DEFAULT_LIMIT, Order, QueryEvent, Returned
+from schemas.query import DEFAULT_LIMIT, QueryEvent, QueryShape, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.stages import LlmRerank, Reflections, Temporal, Wishes
+from schemas.recipes.stages import LlmRerank, Reflections, Wishes
 from schemas.settings import Between, DecaySettings, Defaults, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
 
@@ -52,71 +48,6 @@ class RankingPlan:
     returned: Returned | None = None
     hidden: tuple[str, ...] = ()
 
-    def extractor(self, asked: CanonicalQuery) -> str | None:
-        """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
-        temporal = self.recipe.stage(Temporal)
-        if temporal is None or temporal.boost <= 0 or asked.event.reflections_only:
-            return None
-        return temporal.extractor
-
-    def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
-        """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search.
-
-        A later page of the fast path has the shape of a lookup, and the order of the pages before: it is not ranked.
-        Where the recipe has the stage `wishes`, their words are taken away from the text.
-        """
-        wishes = self.recipe.stage(Wishes)
-        text, understood = asked.text, asked.understood
-        if wishes is None or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
-            understood = ()
-        elif text is not None and asked.event.understood is None:
-            text, understood = read_wishes(text, wishes.kinds)
-        elif text is not None:
-            text = take_away(text, understood)
-        if understood or asked.understood:
-            asked = replace(asked, text=text, understood=understood)
-        ranked = asked.shape is QueryShape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=QueryShape.SEARCH) if ranked and asked.after is START else asked
-
-    def reranks(self, asked: CanonicalQuery) -> int:
-        """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
-        return self.profile.rerank_top if asked.by_model and self.recipe.reranking is not None else 0
-
-    def picks(self, asked: CanonicalQuery) -> int:
-        """The number of top candidates that the chat model picks from; 0 with an order, or on later pages."""
-        wanted = asked.by_model and asked.event.order_by is None and not asked.given
-        return self.picking.top_k if wanted and self.picking is not None else 0
-
-    def facts(
-        self,
-        asked: CanonicalQuery,
-        now: float | None,
-        temporal_expression: TemporalExpression | None,
-        matches: Matches | None = None,
-        *,
-        alike: Alike | None = None,
-    ) -> Facts:
-        """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
-        understood = asked.understood
-        if asked.event.order_by is not None:
-            # It goes before an order in words.
-            understood = tuple(each for each in understood if not isinstance(each, Order))
-        return Facts(
-            now=now,
-            cycle=asked.event.current_cycle,
-            text=asked.text,
-            temporal_expression=temporal_expression,
-            matches=matches,
-            alike=alike,
-            include_reflections=self.include_reflections,
-            reflections_only=asked.event.reflections_only,
-            decay=self.decay,
-            decay_half_life=self.profile.half_life_days,
-            explain=asked.event.explain,
-            understood=understood,
-            visible=partial(hide, hidden=self.hidden),
-        )
-
 
 @dataclass(frozen=True)
 class Planner:
@@ -145,7 +76,7 @@ class Planner:
     def grouping_field(self, event: QueryEvent) -> str | None:
         """The field by which the query's results are grouped, if they are."""
         grouping = _grouping(event, self._defaults[self.profile(event)])
-        return grouping.field if grouping is not None and shape(event) is QueryShape.SEARCH else None
+        return grouping.field if grouping is not None and event.shape is QueryShape.SEARCH else None
 
     def plan(
         self,

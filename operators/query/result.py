@@ -9,20 +9,21 @@ from typing import Any, Final
 
 from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
-from operators.query.canonical import QueryShape
-from operators.query.in_flight import InFlight, Query
+from operators.query.canonical import Query
+from operators.query.in_flight import InFlight
 from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
-from operators.ranking.decay import resolve
+from operators.ranking.fusion import resolve_decay
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, FIELDS, MARKS
 from schemas.errors import Reason
 from schemas.filters import names_of
 from schemas.pool import encode_vector
+from schemas.query import QueryShape
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
@@ -64,16 +65,16 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
         return RetrievalStage.POLICY
     if not outcome.legs:
         return None
-    if asked.canonical.shape is not QueryShape.SEARCH:
-        return _LOOKED_UP[asked.canonical.shape]
+    if asked.shape is not QueryShape.SEARCH:
+        return _LOOKED_UP[asked.shape]
     with_hits = [name for name, leg in outcome.legs.items() if leg.ids]
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
 
 
 def page(asked: Query, outcome: Outcome) -> Sequence[Candidate]:
     """The candidates that are the answer's results: a slice of the pool, or all that a lookup turned to."""
-    skip = asked.canonical.skip
-    candidates = outcome.candidates[: skip + asked.canonical.limit]
+    skip = asked.skip
+    candidates = outcome.candidates[: skip + asked.limit]
     if "fetch" in dict(outcome.degraded):
         return candidates[skip:]
     for place, candidate in enumerate(candidates):
@@ -95,7 +96,7 @@ def result(
 
     `provenance` has the caller's fields of it; `matcher` finds the query's words where passages are asked for.
     """
-    canonical, plan, documents = asked.canonical, asked.plan, documents_of(results, outcome)
+    canonical, plan, documents = asked, asked.plan, documents_of(results, outcome)
     view, legs = view_of(plan, len(documents), matcher), outcome.legs.values()
     # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
     searched = canonical.shape is QueryShape.SEARCH
@@ -142,13 +143,13 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
+    hits, before, scores = union(legs), asked.given, outcome.rerank_scores
     contents = _number_contents(hits)
     # Their order alone: the number would tell of fields that are hidden.
     sizes: list[Any] = sorted({size for each in hits.values() if type(size := each.get(FIELDS)) is int})
     # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
     given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
-    times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
+    times = [(id_, own_time(each, asked.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
@@ -157,9 +158,9 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
     parts: dict[str, Any] = {
-        "query": asked.canonical.recorded,
+        "query": asked.recorded,
         # In Unix seconds: ages come out again to the bit.
-        "now": asked.canonical.now,
+        "now": asked.now,
         "legs": [
             {
                 "name": leg.name,
@@ -171,7 +172,7 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
             }
             for leg in legs
         ],
-        "skip": asked.canonical.skip or None,
+        "skip": asked.skip or None,
         "given": [own[id_] for id_ in given] or None,
         "times": {own[id_]: time for id_, time in times if time is not None} or None,
     }
@@ -296,7 +297,7 @@ def _hits(
             legs[id_][leg.name] = {"rank": rank, "score": score}
     unseen = _unseen(asked.plan)
     shown = {each.id: _show(each, legs[each.id], outcome, view, unseen) for each in documents}
-    hits = [{"rank": rank, **shown[each.id]} for rank, each in enumerate(results, asked.canonical.skip + 1)]
+    hits = [{"rank": rank, **shown[each.id]} for rank, each in enumerate(results, asked.skip + 1)]
     if outcome.results.grouping is not None:
         for hit, best in zip(hits, results, strict=True):
             of = outcome.results.groups[best.id]
@@ -334,10 +335,10 @@ def _show(
 
 def debug(query: InFlight) -> dict[str, Any]:
     """The steps of the query's way in their order, what each found and how long it took, up to now."""
-    asked, plan, cached = query.asked.canonical, query.asked.plan, query.cache.cached
+    asked, plan, cached = query.asked, query.asked.plan, query.cache.cached
     stage, force = plan.recipe.fusion, None
     if isinstance(stage, Decay) and asked.shape is QueryShape.SEARCH:
-        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
+        force = resolve_decay((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
         "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from operators.text.passages import Hint, Matcher, Passage, excerpt
+from operators.text.passages import Hint, Matcher, TextPassage, excerpt
 from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
 
@@ -64,10 +64,7 @@ def select(payload: Payload, fields: Sequence[str]) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The parts that a query's results have; `matcher` finds its words, None where it has none.
-
-    `share` is how much of each text is searched for passages: the part with the most of the query's words.
-    """
+    """The parts that results have; `matcher` finds the query's words; `share`: code points of each text searched."""
 
     returned: Returned | None
     hidden: tuple[str, ...] = ()
@@ -115,7 +112,7 @@ class View:
         found = self._passages(text, 1, needed=True)
         return found[0].text if found else ""
 
-    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[Passage]:
+    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[TextPassage]:
         matcher = self.matcher if self.matcher is not None else _NO_WORDS
         wanted = max(most, int(needed))
         if not wanted:

@@ -13,7 +13,7 @@ from operators.access import filters
 from operators.access.filters import Ask
 from operators.query.backend_answers import Hits, OrderValue, parse_point_id
 from operators.ranking.grouping import first_of_groups, key_of
-from operators.text.lexer import PhrasePrefix
+from operators.text.lexer import Leaf
 from operators.wire.message import Trace
 from schemas.document import words_key
 from schemas.errors import BackendError, Reason
@@ -22,7 +22,18 @@ from schemas.filters import FieldFilter, NoneOf
 Body = Mapping[str, Any]
 Condition = Mapping[str, Any]
 
-Ending = tuple[PhrasePrefix, str]
+NOTHING: Final[Condition] = {"has_id": []}
+"""An empty list of conditions would match everything."""
+
+
+def any_condition(conditions: Sequence[Condition]) -> Condition:
+    """The condition that one of these holds."""
+    if not conditions:
+        return NOTHING
+    return conditions[0] if len(conditions) == 1 else {"should": conditions}
+
+
+Ending = tuple[Leaf, str]
 """A phrase that ends in a prefix, and the column that it is looked for in."""
 
 Endings = Mapping[Ending, Sequence[str]]
@@ -67,8 +78,8 @@ Request = QueryBatch | Count | Words | Scroll
 class Found(NamedTuple):
     """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
 
-    `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
-    groups; `lost`: why the search for them ended early.
+    `whole`: they are all that there are. Of groups, `more`: there may be further ones; `lost`: why their search ended
+    early.
     """
 
     hits: Hits
@@ -181,7 +192,6 @@ class Groups(NamedTuple):
         return first_of_groups(hits.payloads, self.field)
 
     def _beyond(self, found: Hits, limit: int) -> Narrow:
-        """Leave out all groups that are found."""
 
         def others(keys: list[Any]) -> FieldFilter:
             return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)

@@ -6,27 +6,27 @@ endings of a phrase that ends in a prefix are looked up first, and each makes a 
 hold it; no phrase goes from one into another.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
 from operators.query import search
-from operators.query.canonical import QueryShape
 from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
 from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
+from operators.query.search import LEAVES, NOTHING, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
 from operators.ranking.blend import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
-from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.lexer import Leaf
 from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
+from schemas.query import QueryShape
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
@@ -72,7 +72,7 @@ class Draft(NamedTuple):
     def search(self, start: Callable[[Narrow], Program], *, alone: bool = False) -> Search:
         """A search for the groups, or for the limit alone."""
         query, groups, limit = self.query, self.groups, self.common["limit"]
-        namespace = query.asked.canonical.namespace if alone else None
+        namespace = query.asked.namespace if alone else None
         if groups is None:
             return Search(lambda: start(lambda body: body), query.trace, namespace)
         return Search(lambda: groups.search(limit, start), query.trace, namespace)
@@ -96,7 +96,7 @@ class Bodies:
         """The parts that the query's searches have in common."""
         seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
         selected: Any = sorted(wanted)
-        if query.asked.canonical.understood:
+        if query.asked.understood:
             # Wishes may read any field that the documents brought.
             selected = {"exclude": sorted({*document.index_keys(query.retrieval.columns)} - wanted)}
         common = {"limit": limit, "with_payload": selected}
@@ -104,7 +104,7 @@ class Bodies:
 
     def dense(self, leg: str, draft: Draft, vector: Any) -> Search:
         """The nearest documents by the query's vector."""
-        query, plan, asked = draft.query, draft.query.asked.plan, draft.query.asked.canonical
+        query, plan, asked = draft.query, draft.query.asked.plan, draft.query.asked
         capabilities, only = query.retrieval.capabilities, asked.event.reflections_only
         # The vector without a name is the one that is searched where none is named.
         using = {"using": name} if (name := self.vectors[leg]) else {}
@@ -162,7 +162,7 @@ class Bodies:
 
     def listing(self, _: str, draft: Draft, __: object) -> Search:
         """The documents that the filter matches, in the query's order, or the newest."""
-        query, asked = draft.query, draft.query.asked.canonical
+        query, asked = draft.query, draft.query.asked
         body: Body = {"filter": draft.wanted, **draft.common}
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
@@ -191,12 +191,12 @@ class Bodies:
         return {"must": must} if must else None
 
     def _scope(self, query: InFlight) -> list[Condition]:
-        asked = query.asked.canonical
+        asked = query.asked
         tenant = {"key": NAMESPACE, "match": {"value": asked.namespace}}
         return [tenant, *self.destinations.conditions(asked.destination, query.asked.collection)]
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
-        asked = query.asked.canonical
+        asked = query.asked
         must = self._scope(query)
         if query.retrieval.capabilities.expires:
             # By the flow's own clock: a query's `now` brings nothing back.
@@ -230,7 +230,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
     """The groups that the query's legs are to find; None if one request of each has to do."""
     grouping, able = query.asked.plan.grouping, query.retrieval.capabilities
     # All reflections are ranked in any case.
-    if grouping is None or query.asked.canonical.event.reflections_only:
+    if grouping is None or query.asked.event.reflections_only:
         return None
     if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
         return None
@@ -252,7 +252,7 @@ def _and(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
 
 def depth(query: InFlight) -> int:
     """The number of candidates that each leg is asked for: the same on each page, at most what a search may give."""
-    asked = query.asked.canonical
+    asked = query.asked
     if asked.shape is not QueryShape.SEARCH:
         return records_to_ask(asked.after, asked.limit + len(asked.given))
     return min(wanted_depth(query), query.retrieval.capabilities.most)
@@ -260,7 +260,7 @@ def depth(query: InFlight) -> int:
 
 def wanted_depth(query: InFlight) -> int:
     """The number of candidates that a search would ask each leg for in a collection that gives them."""
-    asked, plan = query.asked.canonical, query.asked.plan
+    asked, plan = query.asked, query.asked.plan
     page = asked.limit
     if asked.event.reflections_only:
         return MOST
@@ -276,7 +276,7 @@ def wanted_depth(query: InFlight) -> int:
 
 def _fields_to_read(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
-    asked = query.asked.canonical
+    asked = query.asked
     # Documents of equal value go by their own ids.
     wanted = frozenset({"id"})
     if asked.shape is QueryShape.SEARCH:
@@ -296,7 +296,7 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
 
 def vector_of(query: InFlight) -> Any:
     """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
-    asked = query.asked.canonical
+    asked = query.asked
     if asked.event.vector is not None:
         return asked.event.vector if any(asked.event.vector) else None
     embedding = query.retrieval.embedding
@@ -319,13 +319,10 @@ def keyword_conditions(expression: Expression, fields: Sequence[str], endings: E
                 "must": [keyword_conditions(wanted, fields, endings)],
                 "must_not": [keyword_conditions(part, fields, endings) for part in unwanted],
             }
-        case Phrase(()):
-            return _NOTHING
+        case Leaf((), ""):
+            return NOTHING
     columns = fields if expression.columns is None else [name for name in expression.columns if name in fields]
-    matches = [match for column in columns for match in _matches(expression, column, endings)]
-    if not matches:
-        return _NOTHING
-    return matches[0] if len(matches) == 1 else {"should": matches}
+    return search.any_condition([match for column in columns for match in _matches(expression, column, endings)])
 
 
 def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
@@ -344,26 +341,25 @@ def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]
 def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {
-        (leaf, column): _may_hold(column, leaf.words, leaf.prefix)
+        (leaf, column): _may_hold(leaf, column)
         for leaf in all_leaves(expression)
-        if isinstance(leaf, PhrasePrefix)
+        if leaf.is_open
         for column in fields
         if leaf.columns is None or column in leaf.columns
     }
 
 
-def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings | None) -> Iterator[Condition]:
-    match leaf:
-        case Word(text):
-            yield _text(column, (text,))
-        case Phrase(words):
-            yield _text(column, words)
-        case Prefix(text):
-            yield _prefix(column, text)
-        case PhrasePrefix(words, prefix) if endings is None:
-            yield _may_hold(column, words, prefix)
-        case PhrasePrefix(words):
-            yield from (_text(column, (*words, ending)) for ending in endings[leaf, column])
+def _matches(leaf: Leaf, column: str, endings: Endings | None) -> list[Condition]:
+    if leaf.is_open and endings is not None:
+        return [_text(column, (*leaf.words, ending)) for ending in endings[leaf, column]]
+    return [_may_hold(leaf, column)]
+
+
+def _may_hold(leaf: Leaf, column: str) -> Condition:
+    parts = [_text(column, leaf.words)] if leaf.words else []
+    if leaf.prefix:
+        parts.append({"key": document.words_key(column), "match": {"prefix": leaf.prefix.lower()}})
+    return parts[0] if len(parts) == 1 else {"must": parts}
 
 
 def _text(column: str, words: Sequence[str]) -> Condition:
@@ -371,15 +367,3 @@ def _text(column: str, words: Sequence[str]) -> Condition:
         "key": document.text_key(column),
         "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]},
     }
-
-
-def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
-    return {"must": [_text(column, words), _prefix(column, prefix)]}
-
-
-def _prefix(column: str, text: str) -> Condition:
-    return {"key": document.words_key(column), "match": {"prefix": text.lower()}}
-
-
-_NOTHING: Final[Condition] = {"has_id": []}
-"""An empty list of conditions would match everything."""

@@ -8,17 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import (
-    Candidate,
-    Leg,
-    Payload,
-    best_first,
-    best_first_by_id,
-    in_tie_order,
-    list_candidates,
-    rescore,
-    scores_by_leg,
-)
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, list_candidates, rescore
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import rescale
 from operators.ranking.run import Run, number, stamp
@@ -43,9 +33,8 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
     active signal the newest candidate is first, and all scores are 0.
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
-    found = in_tie_order(legs)
-    candidates = list_candidates(found)
-    scored = scores_by_leg(found)
+    candidates = list_candidates(legs)
+    scored = {leg.name: leg.scores_by_id() for leg in legs}
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None
     weights = {
@@ -84,7 +73,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
         if name == "graph" and scores != before:
             run.backends.append("graph")
     if run.explanations is not None:
-        run.explanations.note_legs(found, candidates, columns, shares)
+        run.explanations.note_legs(legs, candidates, columns, shares)
         noted: dict[str, Sequence[object]] = {
             "weights": [shares] * len(candidates),
             "signals": [{name: columns[name][index] for name in shares} for index in range(len(candidates))],
@@ -96,10 +85,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
-    """Ages in cycles if the query has a cycle, else in days since the update, else since the creation.
-
-    Source: engrava's `search_hybrid`, which ages by cycles or by days.
-    """
+    """Ages in cycles if the query has one, else in days since update or creation. Source: engrava's `search_hybrid`."""
     current = run.facts.cycle
     if current is None:
         now = run.facts.now
@@ -176,10 +162,7 @@ def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
 
 
 def boost_reflections(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
-    """Multiply the scores of reflections; a score below 0 is divided, so that a factor above 1 never lowers one.
-
-    Source: `reflection_boost` of engrava's `search_hybrid`, whose scores are never below 0.
-    """
+    """Multiply reflections' scores; divide those below 0. Source: `reflection_boost` of engrava's `search_hybrid`."""
     if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     up, down = stage.reflection_boost, 1 / max(stage.reflection_boost, 1 / MOST_BOOST)
@@ -203,7 +186,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
     if by_vector is None:
         newest = newest_first(list_candidates(legs))
         if run.explanations is not None:
-            run.explanations.note_legs(in_tie_order(legs))
+            run.explanations.note_legs(legs)
         run.explain(stage, newest, [0.0] * len(newest), first=True)
         return newest
     cosines = by_vector.scores_by_id()
@@ -225,10 +208,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
 
 
 def recency_weight(recipe: Recipe, cycle: int | None) -> float:
-    """The weight of recency where reflections alone are ranked: the stage's, or else with a cycle that of the blend.
-
-    Source: own; engrava does not say its weight.
-    """
+    """The weight of recency among reflections alone: the stage's, or with a cycle the blend's. Source: own."""
     stated = _stage(recipe).recency_weight
     if stated is not None:
         return stated

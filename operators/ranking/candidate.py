@@ -1,7 +1,4 @@
-"""Candidates: documents that at least one leg offered.
-
-A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
-"""
+"""Candidates: documents that a leg offered. Hits are columns, for ranking takes most of a query's own CPU time."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -10,7 +7,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from schemas.errors import Reason
-from schemas.result import KEYWORD, LEGS, VECTOR, LegStatus
+from schemas.result import LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -21,11 +18,7 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, the leg's own finite scores, the payload fields that ranking reads, and the
-    points' versions where they are known.
-
-    `more`: it returned as many as it was asked for, so others may match.
-    """
+    """One leg's hits, best first: ids, finite scores, payloads, known versions; `more`: others may match, too."""
 
     name: str
     status: LegStatus
@@ -91,18 +84,13 @@ def in_tie_order(legs: Sequence[Leg]) -> list[Leg]:
 
 
 def union(legs: Sequence[Leg]) -> dict[str, Payload]:
-    """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
+    """Every id that a leg offered, in the legs' order, with the payload of the first leg that has it."""
     payloads: dict[str, Payload] = {}
-    for leg in in_tie_order(legs):
+    for leg in legs:
         offered = leg.payloads_by_id()
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
-
-
-def scores_by_leg(legs: Sequence[Leg]) -> dict[str, dict[str, float]]:
-    """Each id's score in the vector and the keyword leg, as far as these are there, by the leg's name."""
-    return {leg.name: leg.scores_by_id() for leg in legs if leg.name in (VECTOR, KEYWORD)}
 
 
 def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
@@ -112,7 +100,7 @@ def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
 
 
 def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:
-    """A candidate with score 0 for each document that a leg offered, in the order of ties."""
+    """A candidate with score 0 for each document that a leg offered, in the legs' order."""
     return [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
 
 

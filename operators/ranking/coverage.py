@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg, best_first, rescore
 from operators.ranking.fusion import bound
-from operators.ranking.run import Evidence, Matches, Run, Unit
+from operators.ranking.run import Evidence, Matches, QueryUnit, Run
 from operators.text.words import is_spelt
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
@@ -34,11 +34,10 @@ def rarity(documents: int, frequency: int) -> float:
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
+def find_units(matches: Matches, ids: Set[str]) -> list[QueryUnit]:
     """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is no
-    atom of the words and forms that have it inside.
+    A candidate has an atom if a word or form of it covers the atom; a stop word is no atom of what has it inside.
     """
     names: dict[tuple[int, int], str] = {}
     for word, span in matches.atoms.items():
@@ -53,7 +52,7 @@ def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
             fields[span] = _join(fields[span], found) if fields[span] else found
     greatest = rarity(len(ids), 1)
     return [
-        Unit(names[span], *span, having, rarity(len(ids), len(having)) / greatest)
+        QueryUnit(names[span], *span, having, rarity(len(ids), len(having)) / greatest)
         for span, having in sorted(fields.items())
         if having or span[1] == 1
     ]
@@ -63,7 +62,7 @@ def _join(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) 
     return {**one, **{id_: list(dict.fromkeys((*one.get(id_, ()), *fields))) for id_, fields in other.items()}}
 
 
-def share_of_words(units: Sequence[Unit]) -> dict[str, float]:
+def share_of_words(units: Sequence[QueryUnit]) -> dict[str, float]:
     """The share of the query's atoms that each candidate has, by their rarity; candidates without any are left out."""
     atoms = [unit for unit in units if unit.atoms == 1]
     total = math.fsum(unit.rarity for unit in atoms)
@@ -75,10 +74,9 @@ def share_of_words(units: Sequence[Unit]) -> dict[str, float]:
 
 
 def find_missing(ids: Set[str], matches: Matches | None) -> float:
-    """The share of a query that is words which none of these candidates has, each word by its rarity.
+    """The share of a query, by rarity, that is words which none of these candidates has.
 
-    Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
-    Source: own.
+    Words of three letters or more without a digit count; 0 where nothing is known of the candidates. Source: own.
     """
     if matches is None:
         return 0.0
@@ -88,10 +86,7 @@ def find_missing(ids: Set[str], matches: Matches | None) -> float:
 
 
 def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
-    """The share of a query that is words which no candidate of these legs has.
-
-    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
-    """
+    """Share of the query that no candidate has; 0 where fuzzy found nothing of score NEAR. Source: own."""
     near = [leg for leg in legs if leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR]
     return find_missing(frozenset().union(*[leg.ids for leg in legs]), matches) if near else 0.0
 
@@ -124,7 +119,7 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     return best_first(candidates)
 
 
-def find_evidence(units: Sequence[Unit], exponent: float) -> Evidence:
+def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
     """The evidence of a query's units, as `coverage` says; `exponent` is that of their rarity."""
     there = [unit for unit in units if unit.fields]
     columns: dict[str, int] = {}
@@ -139,7 +134,7 @@ def find_evidence(units: Sequence[Unit], exponent: float) -> Evidence:
 
 
 def _find_support(
-    units: Sequence[Unit], information: NDArray[np.float64], has: NDArray[np.float64]
+    units: Sequence[QueryUnit], information: NDArray[np.float64], has: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit."""
     atoms = np.array([place for place, unit in enumerate(units) if unit.atoms == 1], int)
@@ -159,7 +154,6 @@ def _find_support(
 
 
 def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
-    """The units of each candidate that has some, with their information, support and fields."""
     columns = {id_: column for column, id_ in enumerate(evidence.sums)}
     said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
     there = (unit for unit in evidence.units if unit.fields)

@@ -1,7 +1,4 @@
-"""The distance pipeline: decay, keyword overlap and importance change distance = max(0, 1 - score).
-
-A lower distance is better. With the fusion `linear` a distance is absolute: it means the same for every query.
-"""
+"""The distance pipeline: stages change distance = max(0, 1 - score), lower is better; with `linear` it is absolute."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

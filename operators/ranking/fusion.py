@@ -1,23 +1,15 @@
-"""Fusion: the legs' lists become one, by reciprocal ranks, by scores on one scale, or by an absolute similarity."""
+"""Fusion: the legs' lists, in the order that breaks ties, become one: by ranks, scaled scores, similarity or age."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from operators.ranking.candidate import (
-    Candidate,
-    Leg,
-    best_first,
-    in_tie_order,
-    list_candidates,
-    rescore,
-    scores_by_leg,
-    union,
-)
+from operators.ranking.candidate import Candidate, Leg, best_first, list_candidates, rescore, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
-from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score, WeighingStage
+from schemas.recipes import fusion as fusions
+from schemas.recipes.fusion import Dbsf, Decay, DecayMode, DecayTier, Linear, OneLeg, Rrf, Score, WeighingStage
 from schemas.recipes.stages import FusionStage
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
 
@@ -37,22 +29,17 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
     Source: memini's `search.Fuse`, with its k of 5: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009). The
     weights are our own.
     """
-    k = stage.k if stage.k > 0 else DEFAULT_K
-    found = in_tie_order(legs)
-    values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.ranks().items()} for leg in found]
-    return _combine_legs(found, values, {}, _weigh(found, stage.weights, stage, run), _sum, stage, run)
+    k = stage.k if stage.k > 0 else fusions.DEFAULT_K
+    values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.ranks().items()} for leg in legs]
+    return _combine_legs(legs, values, {}, _weigh(legs, stage.weights, stage, run), _sum, stage, run)
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
-    """Combination of the legs' normalised scores; a leg without the document counts 0 in the sum.
-
-    Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
-    """
-    found = in_tie_order(legs)
+    """Combination of the legs' normalised scores. Source: memini's `search.FuseScores`, its alpha; means are own."""
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
-    there = {leg.name for leg in found}
-    found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY}]
-    alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
+    there = {leg.name for leg in legs}
+    found = [*legs, *(Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY})]
+    alpha = stage.alpha if stage.alpha is not None else fusions.DEFAULT_ALPHA
     weights = stage.weights if stage.weights is not None else {VECTOR: alpha, KEYWORD: 1 - alpha}
     values, scales = _normalise(found, stage.normaliser)
     combine = COMBINATIONS[stage.combination]
@@ -60,13 +47,9 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
-    """Sum of the legs' scores, each scaled by its leg's mean and deviation.
-
-    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
-    """
-    found = in_tie_order(legs)
-    values, scales = _normalise(found, "dbsf")
-    return _combine_legs(found, values, scales, _weigh(found, stage.weights, stage, run), _sum, stage, run)
+    """Sum of the legs' scores, scaled by mean and deviation. Source: Qdrant's `dbsf` (Mazzeschi 2023); own weights."""
+    values, scales = _normalise(legs, "dbsf")
+    return _combine_legs(legs, values, scales, _weigh(legs, stage.weights, stage, run), _sum, stage, run)
 
 
 def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
@@ -156,42 +139,116 @@ COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], V
     "geometric": partial(_mean, _geometric),
     "harmonic": partial(_mean, _harmonic),
 }
-"""By their names in recipes. A leg without the document counts 0 in the sum and the arithmetic mean, and is left out of
-the other two."""
+"""By name. A leg without the document counts 0 in the sum and the arithmetic mean; the others leave it out."""
 
 
 def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
-    """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg that did not answer leaves all weight
-    to the other.
+    """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg without an answer leaves the other all
+    weight.
 
     A candidate that the vector leg did not return counts its bound, one that the keyword leg did not return counts 0,
     and so does a cosine or a BM25 below 0.
-    Source: MemPalace's `reranker.rerank`, which works on the distance that a search returned; the similarity is our
-    own.
+    Source: MemPalace's `reranker.rerank`, which works on a search's distance; the similarity is our own.
     """
-    found = in_tie_order(legs)
-    scored = scores_by_leg(found)
+    scored = {leg.name: leg.scores_by_id() for leg in legs}
     cosines, bm25 = scored.get(VECTOR, {}), scored.get(KEYWORD, {})
     alpha = 0.0 if VECTOR not in scored else 1.0 if KEYWORD not in scored else stage.alpha
     weights = {VECTOR: alpha, KEYWORD: 1 - alpha if KEYWORD in scored else 0.0}
     least, greatest = bound(cosines), max(bm25.values(), default=0.0)
-    candidates = list_candidates(found)
+    candidates = list_candidates(legs)
     similar = [max(0.0, cosines.get(candidate.id, least)) for candidate in candidates]
     matches = [max(0.0, bm25.get(candidate.id, 0.0)) for candidate in candidates]
     matching = [match / greatest if greatest > 0 else 0.0 for match in matches]
     both = zip(similar, matching, strict=True)
     scores = [min(1.0, weights[VECTOR] * cosine + weights[KEYWORD] * share) for cosine, share in both]
     if run.explanations is not None:
-        run.explanations.note_legs(found, candidates, {VECTOR: similar, KEYWORD: matching}, weights)
+        run.explanations.note_legs(legs, candidates, {VECTOR: similar, KEYWORD: matching}, weights)
     shared = {"weights": weights, "bound": least, "greatest": greatest}
     run.explain(stage, candidates, scores, {"cosine": similar, "keyword": matching}, shared, first=True)
     rescore(candidates, scores)
     return truncate(best_first(candidates), stage.limit)
 
 
-def bound(cosines: Mapping[str, float]) -> float:
-    """The greatest cosine of a document that the vector leg did not return: its smallest, at least 0; 0 if it is empty.
+COSINE_SHARE: Final = 0.7
+RECENCY_SHARE: Final = 0.3
+NEUTRAL: Final = 0.5
+"""The cosine of every candidate where the vector leg was not asked."""
 
-    Source: own.
+OLD: Final = 0.1
+"""The weight beyond a step's threshold."""
+
+
+class ResolvedDecay(NamedTuple):
+    """The decay in force for a query, in days."""
+
+    mode: DecayMode
+    half_life: float
+    threshold: float
+
+
+def resolve_decay(tiers: Sequence[DecayTier], default_half_life: float | None) -> ResolvedDecay | None:
+    """The decay of tiers from the least to the most specific: each field's last value that is set; None if it is off.
+
+    Decay is on or off by the last tier that says so, else on if a tier gives a half-life. A profile without decay
+    has no default half-life.
+    Source: BubbleFish Nexus' `query.ResolveDecay`; that a half-life alone turns it on is our own.
     """
+    said = [tier.enabled for tier in tiers if tier.enabled is not None]
+    on = said[-1] if said else any(tier.half_life_days > 0 for tier in tiers)
+    if default_half_life is None or not on:
+        return None
+    mode: DecayMode = "exponential"
+    half_life = threshold = 0.0
+    for tier in tiers:
+        mode = tier.mode or mode
+        half_life = tier.half_life_days or half_life
+        threshold = tier.step_threshold_days or threshold
+    half_life = half_life or default_half_life
+    return ResolvedDecay(mode, half_life, threshold or half_life)
+
+
+def weigh_age(age: float | None, decay: ResolvedDecay) -> float:
+    """The recency weight of an age in days, undated: of the oldest. Source: BubbleFish Nexus' `query.FinalScore`."""
+    if decay.mode == "step":
+        return 1.0 if age is not None and age <= decay.threshold else OLD
+    return 2.0 ** (-age / decay.half_life) if age is not None else 0.0
+
+
+def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
+    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine. Equal scores: the better BM25 first.
+
+    Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`; unlike it, a candidate that the vector leg did
+    not return counts the smallest cosine of that leg.
+    """
+    candidates = list_candidates(legs)
+    scored = {leg.name: leg.scores_by_id() for leg in legs}
+    found, bm25 = scored.get(VECTOR, {}), scored.get(KEYWORD, {})
+    neutral = stage.neutral
+    if neutral == "bound":
+        neutral = bound(found) if VECTOR in scored else NEUTRAL
+    cosines = [min(max(found.get(candidate.id, neutral), 0.0), 1.0) for candidate in candidates]
+    columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
+    decay = resolve_decay((stage, *run.facts.decay), run.facts.decay_half_life)
+    scores = cosines
+    if decay is not None:
+        now = run.now(stage)
+        ages = run.ages(candidates, now, "created_at")
+        weights = [weigh_age(age, decay) for age in ages]
+        scores = [
+            COSINE_SHARE * cosine + RECENCY_SHARE * recent for cosine, recent in zip(cosines, weights, strict=True)
+        ]
+        columns |= {"age_days": ages, "weight": weights}
+    if run.explanations is not None:
+        shares = {VECTOR: COSINE_SHARE if decay is not None else 1.0}
+        run.explanations.note_legs(legs, candidates, {VECTOR: cosines}, shares)
+    run.explain(stage, candidates, scores, columns, decay._asdict() if decay is not None else {}, first=True)
+    rescore(candidates, scores)
+    # Stable: the order by BM25 stays within equal scores, and that by id within equal BM25.
+    ranked = sorted(candidates, key=lambda candidate: candidate.document)
+    ranked.sort(key=lambda candidate: (-candidate.score, -bm25.get(candidate.id, 0.0)))
+    return truncate(ranked, stage.limit)
+
+
+def bound(cosines: Mapping[str, float]) -> float:
+    """The greatest cosine of a document that the vector leg left out: its smallest, at least 0. Source: own."""
     return max(0.0, min(cosines.values(), default=0.0))

@@ -33,7 +33,7 @@ class Grouping(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CandidateGroup:
     """The candidates of one group, best first, and its key, None for a document that has none."""
 
     key: Key | None
@@ -74,7 +74,7 @@ def first_of_groups(payloads: Sequence[Payload], field: str) -> list[int]:
     return first
 
 
-def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, Group]]:
+def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, CandidateGroup]]:
     """A candidate for each group with the group's score, best first, and each group by the id of that candidate."""
     members: dict[tuple[type, Key] | str, list[Candidate]] = {}
     for candidate in ranked:
@@ -82,7 +82,7 @@ def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candida
         place = candidate.id if key is None else (type(key), key)
         members.setdefault(place, []).append(candidate)
     of = ((place[1] if isinstance(place, tuple) else None, each) for place, each in members.items())
-    groups = {each[0].id: Group(key, each) for key, each in of}
+    groups = {each[0].id: CandidateGroup(key, each) for key, each in of}
     combined = [each.best(grouping.score) for each in groups.values()]
     return (combined if grouping.score == "max" else best_first(combined)), groups
 

@@ -1,7 +1,4 @@
-"""Stages that rank the first candidates again: by a model's scores, or by their dense vectors.
-
-The first candidates are the head. The tail behind them keeps its order, and stays behind.
-"""
+"""Stages that rank the first candidates, the head, again by a model or dense vectors; the tail stays behind."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -69,7 +66,7 @@ def place_tail(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: 
     rescore(tail, scores)
 
 
-def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
+def rank_by_model(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
     """Put the reranked candidates first, by weight * model score + (1 - weight) * score, both min-max over them.
 
     The tail are those that no model has read: the unscored ones of the first, and all behind these. A candidate that
@@ -108,9 +105,8 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
 def feedback(candidates: list[Candidate], stage: Feedback, run: Run) -> list[Candidate]:
     """(1 - weight) * score + weight * similarity, both min-max over the first candidates; the others follow.
 
-    The similarity is the cosine to the mean of the vectors of the best `top` that have one, weighted by 1 / place; 0
-    without a vector. Without vectors nothing changes. Source: Rocchio 1971, whose moved query is compared here with the
-    candidates alone; the weights and the mix are our own.
+    The similarity is the cosine to the mean of the vectors of the best `top`, weighted by 1 / place; 0 without a
+    vector. Source: Rocchio 1971, whose moved query is compared with the candidates alone; weights and mix are our own.
     """
     found = head(candidates, stage, run)
     if found is None:

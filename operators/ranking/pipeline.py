@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
-from operators.ranking.candidate import Candidate, Leg, list_candidates, union
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
 from operators.ranking.composite import composite, temporal
 from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
-from operators.ranking.decay import rank_by_decay
 from operators.ranking.distance import rank_by_distance
-from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
-from operators.ranking.head import feedback, rerank, smoothing
+from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
+from operators.ranking.head import feedback, rank_by_model, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
@@ -36,7 +35,7 @@ _FUSION: Final[Mapping[type[stages.FusionStage], Callable[[Sequence[Leg], Any, R
 _LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
     stages.Coverage: coverage,
     stages.Dedupe: dedupe,
-    stages.Rerank: rerank,
+    stages.Rerank: rank_by_model,
     stages.Feedback: feedback,
     stages.Smoothing: smoothing,
     stages.Reflections: boost_reflections,
@@ -73,6 +72,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     Source: own; each stage names that of its formula.
     """
     run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
+    legs = in_tie_order(legs)
     if facts.reflections_only:
         return Ranked(rank_reflections(without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
@@ -88,11 +88,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
 
 
 def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
-    """Rank on by the other stages: without a model's scores `rerank` passes its input on, and without the dense vectors
-    of the first candidates `feedback` and `smoothing` do.
-
-    Raises InputError if a stage needs `now` and the facts have none. Source: own.
-    """
+    """Rank on by the other stages. Raises InputError if a stage needs `now` and the facts have none. Source: own."""
     if ranked.run.facts.reflections_only:
         return ranked
     ranked.run.model = model

@@ -62,7 +62,6 @@ class _Judged(NamedTuple):
     verdicts: Sequence[_Verdict]
 
     def explain(self, at: int) -> dict[str, Any]:
-        """The verdict on one candidate."""
         verdict = self.verdicts[at]
         field = self.wish.field if isinstance(self.wish, Limit) else None
         return {"words": self.wish.words, "field": field, "value": verdict.value, "fails": verdict.fails}
@@ -77,18 +76,17 @@ class _Ordered(NamedTuple):
     values: Sequence[float | None]
 
     def explain(self, at: int) -> dict[str, Any] | None:
-        """The share of one candidate; None if the order is not about it."""
         share = self.shares[at]
         return None if share is None else {"value": self.values[at], "best": self.best, "share": share}
 
 
 def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidate]:
-    """Subtract weight * the wishes that a candidate fails; put those that are about as relevant as the best in the
-    order that the query wishes.
+    """Subtract weight * the wishes that a candidate fails; order those about as relevant as the best by the query's
+    wish.
 
     Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
-    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that
-    are about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
+    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that are
+    about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
     that are behind it in the order. Source: own.
     """
     wishes = run.facts.understood

@@ -48,7 +48,7 @@ class Admission:
         Raises InputError for what the collection can't give: an order, a group, neighbours, a filter.
         """
         query.started = time.monotonic()
-        asked, event = query.asked.canonical, query.asked.canonical.event
+        asked, event = query.asked, query.asked.event
         query.passed(RetrievalStage.POLICY.value)
         if query.asked.denial is not None:
             query.answered = True
@@ -152,7 +152,7 @@ def _check_visible(query: InFlight) -> None:
     hidden = query.asked.plan.hidden
     if not hidden:
         return
-    event, grouping = query.asked.canonical.event, query.asked.plan.grouping
+    event, grouping = query.asked.event, query.asked.plan.grouping
     used = {f"{place}.field": each.field for place, each in on_fields(event.filters, "filters")}
     used |= {"order_by.field": event.order_by.field} if event.order_by is not None else {}
     # The query's own, its profile's or the default: its values are the keys of the groups.

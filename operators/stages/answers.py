@@ -32,16 +32,17 @@ from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, SemanticCache, digest_parts, direction
-from operators.query.canonical import CanonicalQuery, QueryShape
+from operators.query.canonical import Query
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.legs import legs
 from operators.query.outcome import Answer
 from operators.query.search_bodies import vector_of
-from operators.text.times import temporal_expression
+from operators.text.times import find_time
 from operators.wire.message import Origin
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
+from schemas.query import QueryShape
 from schemas.recipes.stages import Versions
 from schemas.result import VECTOR, RetrievalStage, Status
 
@@ -78,7 +79,7 @@ class Answers:
 
         `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
         """
-        asked, cache = query.asked.canonical, query.cache
+        asked, cache = query.asked, query.cache
         if generation > self._generation:
             # Nothing holds any more that was answered, or is under way.
             self._generation, self._leaders = generation, {}
@@ -133,7 +134,7 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self.clock()
+        written, now = _write(answer, query.asked.text, _first_expiry(query)), self.clock()
         if key is not None:
             self.exact.put(key, written, now)
         if cache.likeness is not None:
@@ -174,11 +175,11 @@ class Answers:
 
     def _check(self, query: InFlight) -> None:
         cache = query.cache
-        cursor = query.asked.canonical.cursor
+        cursor = query.asked.cursor
         if cursor is None:
             return
         known = cache.scope.watermark is not None and cursor.state is not None
-        strict = query.asked.canonical.event.cursor_policy == "strict"
+        strict = query.asked.event.cursor_policy == "strict"
         changed = known and cursor.state != state(cache.scope)
         if changed and strict:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
@@ -205,19 +206,19 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _depends_on_time(query: InFlight) -> bool:
-    asked, recipe = query.asked.canonical, query.asked.plan.recipe
+    asked, recipe = query.asked, query.asked.plan.recipe
     return asked.shape is QueryShape.SEARCH and (
         recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
     )
 
 
-def _names_time(asked: CanonicalQuery) -> bool:
-    return asked.text is not None and temporal_expression(asked.text, asked.now) is not None
+def _names_time(asked: Query) -> bool:
+    return asked.text is not None and find_time(asked.text, asked.now) is not None
 
 
 def _kind(query: InFlight) -> bytes:
     """The part of the semantic cache with answers for the query: those to queries whose vector is of the same kind."""
-    asked = query.asked.canonical
+    asked = query.asked
     own, text = asked.event.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
@@ -227,7 +228,7 @@ def _likeness(query: InFlight) -> Likeness | None:
 
     That is so without a vector, with a keyword expression or a time in the text, and with a warning or a loss.
     """
-    retrieval, outcome, asked = query.retrieval, query.outcome, query.asked.canonical
+    retrieval, outcome, asked = query.retrieval, query.outcome, query.asked
     vector, caches = vector_of(query), query.asked.plan.profile.caches
     if vector is None or "semantic" not in caches or VECTOR not in legs(query) or outcome.warnings or outcome.degraded:
         return None

@@ -32,11 +32,11 @@ _UNKNOWN_SIGNS: Final = f"{_UNKNOWN} some signs of the text, so they are searche
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     """True if the query has a text, no vector, and a use for an embedding: in its plan or a reranker of `tokens`."""
-    asked, plan = query.asked.canonical, query.asked.plan
+    asked, plan = query.asked, query.asked.plan
     if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
     searched = reads_of(Embeddings.name, plan.recipe.fusion.legs)
-    return asked.event.reflections_only or searched or (tokens and plan.reranks(asked) > 0)
+    return asked.event.reflections_only or searched or (tokens and asked.reranks > 0)
 
 
 Asked = tuple[str, str]
@@ -66,10 +66,10 @@ class TextStage(BackendStage[Asked, Vector]):
         """The vector that the query has."""
 
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
-        text = query.asked.canonical.text
+        text = query.asked.text
         if text is None or not self.wants(query):
             return None
-        asked = query.asked.canonical.namespace, text
+        asked = query.asked.namespace, text
         if self.cached is not None:
             found = self.cached.get(asked)
             query.trace.looked_up(self.cache, found is not None, found is None)
@@ -154,7 +154,7 @@ class Encodings(TextStage[SparseVector]):
     cache: ClassVar = "encoding"
 
     def wants(self, query: InFlight) -> bool:
-        asked, plan = query.asked.canonical, query.asked.plan
+        asked, plan = query.asked, query.asked.plan
         if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
             return False
         return reads_of(self.name, plan.recipe.fusion.legs, query.retrieval.capabilities)

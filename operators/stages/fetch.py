@@ -16,7 +16,6 @@ from typing_extensions import override
 from operators.access.firewall import GUARDED, find_forbidden
 from operators.caching.bounded import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import Fields, QdrantClient, all_but
-from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
 from operators.query.returned import split_neighbours
@@ -25,6 +24,7 @@ from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
 from schemas.document import COLUMNS, CONTENT, EXPIRES, GROUP, NEIGHBOURS, ORDER, TEXT, index_keys
+from schemas.query import QueryShape
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
@@ -98,7 +98,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
         query.outcome.vectors = answer
 
     def missing(self, query: InFlight) -> list[str]:
-        asked, compared = query.asked.canonical, query.asked.plan.recipe.compared
+        asked, compared = query.asked, query.asked.plan.recipe.compared
         if not compared or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
             return []
         first = query.outcome.candidates[:compared]

@@ -21,7 +21,6 @@ from bytewax.operators import StatefulBatchLogic
 from typing_extensions import override
 
 from operators.query.backend_answers import Hits
-from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, legs
 from operators.query.lookup import find_page
@@ -39,6 +38,7 @@ from operators.stages.leg import SearchLeg, is_searched
 from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.query import QueryShape
 from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
@@ -90,7 +90,7 @@ def complete_legs(query: InFlight) -> InFlight:
 def take_over(query: InFlight) -> InFlight:
     """Take over what each leg answered, and say of the others why they were not asked."""
     wanted = legs(query)
-    searched = query.asked.canonical.shape is QueryShape.SEARCH
+    searched = query.asked.shape is QueryShape.SEARCH
     found, query.retrieval.found = query.retrieval.found, {}
     for name, leg in LEG_SPECS.items():
         outcome = found.get(name)
@@ -163,7 +163,7 @@ def rank_hits(query: InFlight) -> InFlight:
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
-    if query.asked.canonical.shape is QueryShape.SEARCH:
+    if query.asked.shape is QueryShape.SEARCH:
         _tell_limits(query)
     return query if query.answered else fuse_legs(query)
 
@@ -179,7 +179,7 @@ def _tell_limits(query: InFlight) -> None:
         query.outcome.warnings.append(_UNMATCHED)
     if not [leg for leg in query.outcome.legs.values() if leg.more]:
         return
-    if query.asked.canonical.event.reflections_only:
+    if query.asked.event.reflections_only:
         ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
         query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
     elif (most := depth(query)) < (wanted := wanted_depth(query)):
@@ -188,7 +188,7 @@ def _tell_limits(query: InFlight) -> None:
 
 
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
-    asked = query.asked.canonical
+    asked = query.asked
     if asked.shape is QueryShape.SEARCH:
         # A document below the bound of relevance may hide one of its group that is above it.
         grouped = found.more if query.asked.plan.min_relevance == 0 else None
@@ -230,7 +230,7 @@ def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:
 def fuse_legs(query: InFlight) -> InFlight:
     """Rank the legs' hits."""
     query.started = monotonic()
-    asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
+    asked, plan, outcome = query.asked, query.asked.plan, query.outcome
     legs = _answered(query)
     if asked.shape is QueryShape.SEARCH:
         fuzzy = FUZZY in [leg.name for leg in legs]
@@ -246,7 +246,7 @@ def fuse_legs(query: InFlight) -> InFlight:
             else:
                 # Candidates that this leg alone found may have no marks: nothing was known for them.
                 outcome.matches = _matches(query, legs)
-        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
+        facts = asked.facts(asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
         outcome.rank(keep_order(legs, explain=asked.event.explain))

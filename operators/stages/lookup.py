@@ -78,4 +78,4 @@ class Lookup(QueryStage[Namespace, Marked]):
 
 
 def _namespace(query: InFlight) -> Namespace:
-    return query.retrieval.capabilities.name, query.asked.canonical.namespace
+    return query.retrieval.capabilities.name, query.asked.namespace

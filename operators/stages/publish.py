@@ -13,7 +13,6 @@ import structlog
 from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
-from operators.query.canonical import QueryShape
 from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolSlice, result_digests
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
@@ -24,6 +23,7 @@ from operators.runtime.stage import defect
 from operators.stages.answers import Answers
 from operators.wire.message import Rejected, result_id
 from schemas.fields import rfc3339
+from schemas.query import QueryShape
 from schemas.result import VERSION, RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)
@@ -54,11 +54,11 @@ class Publisher:
                 "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
             },
             "index_watermark": list(mark) if mark is not None else None,
-            "now": rfc3339(asked.canonical.now),
+            "now": rfc3339(asked.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
         event = result(asked, outcome, result_id(origin), results, provenance, retrieval.matcher)
-        if asked.canonical.event.record:
+        if asked.event.record:
             event["pool"] = pool(asked, outcome)
         recipe = asked.plan.recipe.name
         if outcome.run.off_scale and recipe not in self.off_scale:
@@ -68,11 +68,11 @@ class Publisher:
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         records = records_of(results, outcome, asked.access_filter) if query.cache.key is not None else ()
-        return Answer(event, asked.canonical.now, ends, retrieval.end, records)
+        return Answer(event, asked.now, ends, retrieval.end, records)
 
     def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
         """The answer's event with this query's own fields, whichever query it was computed for."""
-        asked, cache = query.asked.canonical, query.cache
+        asked, cache = query.asked, query.cache
         event = answer.event
         own = {
             **event,
@@ -97,7 +97,7 @@ class Publisher:
 
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
-        asked, cache = query.asked.canonical, query.cache
+        asked, cache = query.asked, query.cache
         position: PoolSlice | After
         if asked.shape is QueryShape.SEARCH:
             position = PoolSlice(asked.skip + given, depth(query))

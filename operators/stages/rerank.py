@@ -20,7 +20,6 @@ from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
-from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.ranking.content import VISIBLE, contents
 from operators.ranking.run import ModelScores
@@ -34,6 +33,7 @@ from operators.wire.message import Attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
 from schemas.pool import ScoreMeasure
+from schemas.query import QueryShape
 
 _NO_TOKEN_VECTORS: Final = (
     f"{Reason.NO_TOKEN_VECTORS}: the index keeps no token vectors of some candidates, so nothing was reranked: add"
@@ -91,14 +91,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def top(self, query: InFlight) -> int:
         """The number of this query's candidates that it is to read."""
-        asked, plan = query.asked.canonical, query.asked.plan
-        top = plan.picks(asked) if self.picking else plan.reranks(asked)
+        top = query.asked.picks if self.picking else query.asked.reranks
         # One candidate needs no reranker, and keeps its score.
         return top if min(len(query.outcome.candidates), top) > 1 else 0
 
     def ask(self, query: InFlight) -> tuple[BatchKey, RerankRequest] | None:
         """A request for the first candidates of a query that it serves and can read."""
-        asked = query.asked.canonical
+        asked = query.asked
         text = asked.text
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
@@ -195,7 +194,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     @override
     def on_unasked(self, query: InFlight) -> InFlight:
         """Note why the fused order stands, if the reranker was to read the query."""
-        text = query.asked.canonical.text
+        text = query.asked.text
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
         if reason in _EXPLAINED:
             query.outcome.warnings.append(_EXPLAINED[reason])
@@ -228,7 +227,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = self.top(query)
         if self._judges or len(outcome) >= top:
             return 0
-        sent = self._documents(query, query.asked.canonical.text or "", top)
+        sent = self._documents(query, query.asked.text or "", top)
         return len(sent.keys() - outcome.keys() - refused_of(outcome))
 
     def _read(self, query: InFlight, outcome: Scores) -> list[str]:
@@ -237,13 +236,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return first[: first.index(outcome.unread)] if isinstance(outcome, PartialScores) else first
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
-        text = query.asked.canonical.text
+        text = query.asked.text
         # A text that was refused may be read another time.
         if self.verdicts is None or text is None or refused_of(outcome):
             return
         documents = self._documents(query, text, self.top(query))
         if self.compares or (self.omits and len(outcome) < len(documents)):
-            self.verdicts.put(query.asked.canonical.namespace, text, documents, outcome)
+            self.verdicts.put(query.asked.namespace, text, documents, outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
         cut, payloads = self._room(text), query.outcome.payloads
@@ -257,7 +256,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         # Most answers have a score for each, and no text is joined a second time.
         if not unscored or not self._judges:
             return unscored
-        sent = self._documents(query, query.asked.canonical.text or "", len(read))
+        sent = self._documents(query, query.asked.text or "", len(read))
         return frozenset(id_ for id_ in unscored if id_ not in sent or id_ in refused_of(outcome))
 
     def _room(self, text: str) -> int | None:
@@ -271,7 +270,7 @@ def rerank(step_id: str, up: Batches, stage: Reranking | None, calls: EventLoopT
 
 def rank(query: InFlight) -> InFlight:
     """Rank the candidates to the end, by the stages that need more than the legs gave. A lookup keeps its order."""
-    asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
+    asked, plan, outcome = query.asked, query.asked.plan, query.outcome
     if asked.shape is not QueryShape.SEARCH or not outcome.ranked:
         return query
     query.started = monotonic()

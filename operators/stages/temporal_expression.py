@@ -17,8 +17,8 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.backend_stage import BackendStage, model_attributes
-from operators.text import times as rules
 from operators.text.dates import TemporalExpression
+from operators.text.times import find_time
 from operators.wire.message import Attributes
 from schemas.errors import BackendError
 
@@ -28,9 +28,10 @@ Asked = tuple[str, float]
 
 def by_rules(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
-    asked = query.asked.canonical
-    if asked.text is not None and query.asked.plan.extractor(asked) is not None:
-        query.retrieval.temporal_expression = rules.temporal_expression(asked.text, asked.now)
+    asked = query.asked
+    if asked.text is not None and asked.extractor is not None:
+        found = find_time(asked.text, asked.now)
+        query.retrieval.temporal_expression = found.expression if found is not None else None
     return query
 
 
@@ -45,8 +46,8 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     provider: str
 
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
-        asked = query.asked.canonical
-        if asked.text is None or query.asked.plan.extractor(asked) != "chat":
+        asked = query.asked
+        if asked.text is None or asked.extractor != "chat":
             return None
         return self.name, (asked.text, asked.now)
 

@@ -29,7 +29,7 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from operators.text.folding import NUMBER, UNITS, fold, normal_number, sizes
-from operators.text.words import LETTERS, split
+from operators.text.words import LETTERS, split_words
 
 LONG: Final = 7
 """Characters from which on a form may join two digits: seven are a telephone number, six two prices."""
@@ -88,10 +88,7 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 class Token(NamedTuple):
-    """A word of a text as it is searched for, or a form beside the words, and its place in the text as written.
-
-    `first` is the number of its first atom in the text, and `atoms` is how many atoms it covers.
-    """
+    """A word as it is searched for, or a form beside words, its place as written, its `first` atom and their number."""
 
     text: str
     start: int
@@ -102,10 +99,7 @@ class Token(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Words that no white space divides. `text` is all of them as one, None where they make no form.
-
-    `risky`: two digits were joined. `number` is the last atom, if that is a number.
-    """
+    """Words without space between; `text`: as one, if a form; `risky`: two digits join; `number`: the last atom's."""
 
     text: str | None
     start: int
@@ -134,8 +128,8 @@ def analyse(text: str, *, query: bool) -> list[Token]:
 def join_neighbours(words: Sequence[Token], begins: Sequence[bool]) -> Iterator[Token]:
     """The forms that a query's words of letters make side by side: evidence that a document writes them together.
 
-    They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others. `begins`
-    says which of the words may be the first of a form: a stop word is none.
+    They are no terms of the keyword leg, where few texts with `boundary-layer` would outweigh the others. `begins` says
+    which words may be the first of a form: a stop word is none.
     """
     for place, first in enumerate(words):
         text = first.text
@@ -325,7 +319,7 @@ class _Reader:
         places: list[tuple[int, int]] = []
         for place in range(start, end):
             character = self._text[place]
-            is_word = bool(split(character))
+            is_word = bool(split_words(character))
             if letters and (not is_word or unicodedata.category(character).startswith("M")):
                 # A mark that separates words for the engine stays out of the term.
                 letters[-1] += character if is_word and len(letters[-1]) < SIGNS else ""
@@ -346,7 +340,6 @@ def _token(chunk: _Chunk) -> Token:
 
 
 def _sizes(number: Token, unit: Token) -> Iterator[Token]:
-    """The spellings of a number and the unit behind it, if they are."""
     if number.text[0].isdecimal() and unit.text in UNITS:
         for text in sizes(number.text, unit.text):
             yield Token(text, number.start, unit.end, number.first, number.atoms + unit.atoms, False)

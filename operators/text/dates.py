@@ -73,9 +73,7 @@ _SEASONS: Final = (
     "winter fruhling|fruhjahr sommer herbst",
     "hiver printemps ete automne",
 )
-"""Names of the months, and of the seasons by their middles, January, April, July and October; in English, German and
-French.
-"""
+"""Months, and seasons by their middles (January, April, July, October), in English, German and French."""
 
 _BEFORE: Final = (
     ("(?:in|during|last|since) ", "(?:the )?"),
@@ -83,9 +81,7 @@ _BEFORE: Final = (
     ("(?:(?:en|depuis|au mois de) |au mois d')", "(?:le |l')?"),
 )
 _BEHIND: Final = " (?:dernier|passe)"
-"""Words before the name of a month that stands without a year, in each language; further ones before a season; behind
-both, in French.
-"""
+"""Words before a month without a year in each language, further ones before a season; in French, behind both."""
 
 
 def _number(table: str, first: int, step: int) -> Mapping[str, int]:

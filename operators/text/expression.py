@@ -11,21 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from operators.text.lexer import (
-    Columns,
-    Leaf,
-    Malformed,
-    Open,
-    Operator,
-    Parenthesis,
-    Phrase,
-    PhrasePrefix,
-    Prefix,
-    Token,
-    Word,
-    lex,
-    plain,
-)
+from operators.text.lexer import Columns, Leaf, Malformed, Open, Operator, Token, lex, plain
 
 DEEPEST: Final = 40
 """Levels of an expression at most: each is two levels of JSON, which readers of JSON bound."""
@@ -66,10 +52,10 @@ class Not:
 
 Expression = Leaf | All | Any | Not
 
-NOTHING: Final = Phrase(())
+NOTHING: Final = Leaf()
 """A phrase without words, which matches nothing; side by side with others it isn't there."""
 
-_UNNAMED: Final = Phrase(())
+_UNNAMED: Final = Leaf()
 """The operand of a NOT that has nothing before it. It matches nothing, either, but side by side it isn't there."""
 
 
@@ -111,24 +97,21 @@ def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Pa
         warnings = (*warnings, "NOT is an operator, and excludes what follows it: in small letters it is a word")
     if tokens != read.tokens:
         warnings = (*warnings, "the collection has no index of the beginnings of words: prefix* is read as a word")
-    leaves = tuple(leaf.text for leaf in _ranking(expression))
+    leaves = tuple(" ".join(leaf.words) for leaf in _ranking(expression))
     if _excludes_only(expression):
         warnings = (*warnings, "the keyword syntax excludes without naming anything: no document matches by keywords")
     return Parsed(expression, warnings, " ".join(leaves), not _is_covered(expression), leaves)
 
 
 def _complete(token: Token) -> Token:
-    match token:
-        case Prefix(text, columns):
-            return Word(text, columns)
-        case PhrasePrefix(words, prefix, columns):
-            return Phrase((*words, prefix), columns)
-    return token
+    if not isinstance(token, Leaf) or not token.prefix:
+        return token
+    return Leaf((*token.words, token.prefix), "", token.columns)
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
     """All words, phrases and prefixes of an expression, excluded ones, too."""
-    if not isinstance(expression, All | Any | Not):
+    if isinstance(expression, Leaf):
         yield expression
     for part in _operands(expression):
         yield from all_leaves(part)
@@ -136,10 +119,7 @@ def all_leaves(expression: Expression) -> Iterator[Leaf]:
 
 @dataclass(slots=True)
 class _Group:
-    """The content of two parentheses, as far as it is read: the operands of each binding, the loosest first.
-
-    `columns` are those that it is looked for in.
-    """
+    """Operands between two parentheses, by what binds them, the loosest first; `columns` are those to look in."""
 
     columns: Columns | None = None
     either: list[Expression] = field(default_factory=list)
@@ -154,7 +134,8 @@ class _Group:
             return
         if not self.beside:
             raise Malformed("nothing on one side of an operator, or in parentheses")
-        self.without.append(_all([each for each in self.beside if not _empty(each)] or [NOTHING]))
+        there = [each for each in self.beside if not isinstance(each, Leaf) or each.words or each.prefix]
+        self.without.append(_all(there or [NOTHING]))
         self.beside = []
         if operator is not Operator.NOT:
             self.both.append(_not(self.without))
@@ -178,7 +159,7 @@ def _expression(tokens: Sequence[Token]) -> Expression:
             group = _Group(_narrow(group.columns, token.columns))
             if len(outer) > _NESTED:
                 raise Malformed("too many parentheses in each other")
-        elif token is Parenthesis.CLOSE:
+        elif token is Operator.CLOSE:
             if not outer:
                 raise Malformed("unbalanced parentheses")
             inner, group = group.whole(), outer.pop()
@@ -187,7 +168,7 @@ def _expression(tokens: Sequence[Token]) -> Expression:
             group.close(token)
         else:
             leaves += 1
-            open_ended += isinstance(token, PhrasePrefix)
+            open_ended += token.is_open
             if leaves > MOST or open_ended > MOST_OPEN:
                 raise Malformed("too many words or phrases")
             group.beside.append(replace(token, columns=_narrow(group.columns, token.columns)))
@@ -203,10 +184,6 @@ def _narrow(outer: Columns | None, inner: Columns | None) -> Columns | None:
     if outer is None or inner is None:
         return inner if outer is None else outer
     return tuple(column for column in inner if column in outer)
-
-
-def _empty(expression: Expression) -> bool:
-    return isinstance(expression, Phrase) and not expression.words
 
 
 def _all(operands: list[Expression]) -> Expression:
@@ -259,7 +236,7 @@ def _ranking(expression: Expression) -> Iterator[Leaf]:
     elif isinstance(expression, All | Any):
         for part in expression.parts:
             yield from _ranking(part)
-    elif not isinstance(expression, Prefix) and not _empty(expression):
+    elif expression.words:
         yield expression
 
 
@@ -272,4 +249,4 @@ def _is_covered(expression: Expression) -> bool:
             return all(map(_is_covered, parts))
         case Not(wanted, _):
             return _is_covered(wanted)
-    return not isinstance(expression, Prefix)
+    return bool(expression.words) or not expression.prefix

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from operators.text.words import WORD, split
+from operators.text.words import WORD, split_words
 
 Columns = tuple[str, ...]
 """Payload fields to look in, without repeats, in the order of the configuration; of none nothing matches."""
@@ -24,59 +24,27 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One word, as it is written; in one of the payload's fields `columns`, or in any."""
+class Leaf:
+    """Words as they are written that follow one another in one of the payload's fields `columns`, or in any; with a
+    `prefix`, any word that starts so behind them. Without both it matches nothing.
+    """
 
-    text: str
-    columns: Columns | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Words that follow one another in one field: two or more. Of none, it matches nothing."""
-
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    prefix: str = ""
     columns: Columns | None = None
 
     @property
-    def text(self) -> str:
-        """The words, with spaces between."""
-        return " ".join(self.words)
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """Any word that starts so."""
-
-    text: str
-    columns: Columns | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PhrasePrefix:
-    """One or more words that follow one another in one field, and then any word that starts with `prefix`."""
-
-    words: tuple[str, ...]
-    prefix: str
-    columns: Columns | None = None
-
-    @property
-    def text(self) -> str:
-        """The whole words, with spaces between."""
-        return " ".join(self.words)
+    def is_open(self) -> bool:
+        """True for a phrase that ends in a prefix."""
+        return bool(self.words and self.prefix)
 
 
 class Operator(Enum):
-    """Operators, which stand between operands, by their spelling."""
+    """Operators, which stand between operands, by their spelling, and the end of a group."""
 
     AND = "AND"
     OR = "OR"
     NOT = "NOT"
-
-
-class Parenthesis(Enum):
-    """The end of a group."""
-
     CLOSE = ")"
 
 
@@ -87,16 +55,12 @@ class Open:
     columns: Columns | None = None
 
 
-Leaf = Word | Phrase | Prefix | PhrasePrefix
-Token = Leaf | Operator | Open | Parenthesis
+Token = Leaf | Operator | Open
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text's tokens, whether there is any syntax among them, and the operators of FTS5 that are plain text here.
-
-    Without syntax parentheses are punctuation.
-    """
+    """A text's tokens, whether they hold any syntax, and the operators of FTS5 that are plain text here."""
 
     tokens: list[Token]
     expert: bool
@@ -125,10 +89,7 @@ def plain(text: str) -> bool:
 
 
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
-    """The tokens of any text; `columns` maps a column's name in any case to the payload's field.
-
-    Raises Malformed for a quote that isn't closed, and a column filter before an operator or another filter.
-    """
+    """The tokens of a text; `columns` maps a column's name in any case to the payload's field. Raises Malformed."""
     return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
 
 
@@ -162,7 +123,7 @@ class _Lexer:
             return None
         if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        named = {self.fields[name.lower()] for name in split(found["names"])}
+        named = {self.fields[name.lower()] for name in split_words(found["names"])}
         kept = (field for field in self.fields.values() if (field in named) == (found["but"] is None))
         self.within = tuple(dict.fromkeys(kept))
         self.reach = next(_BESIDE.finditer(self.text, filtered.start(1) + 1)).start()
@@ -170,7 +131,6 @@ class _Lexer:
         return found.end()
 
     def _read_token(self, found: re.Match[str]) -> int:
-        """Read any other token; where it ends."""
         start, end = found.span()
         within = self.within if start < self.reach else None
         if (operator := self._operator_at(start)) is not None:
@@ -178,8 +138,10 @@ class _Lexer:
                 self.read.pop()
             self.read.append(operator)
             self.expert = True
-        elif found["operand"] is not None:
-            self._add_operand(found["operand"], found["star"] is not None, within)
+        elif (operand := found["operand"]) is not None:
+            words, starred = tuple(split_words(operand)), found["star"] is not None
+            self.read.append(Leaf(words[:-1], words[-1], within) if starred and words else Leaf(words, "", within))
+            self.expert = self.expert or starred or operand.startswith('"')
             if _NEAR.match(self.text, start):
                 self.unsupported.append("NEAR")
             if _PLUS.match(self.text, end):
@@ -187,28 +149,16 @@ class _Lexer:
         elif found["sign"] == "(":
             self.read.append(Open(within))
         elif found["sign"] == ")":
-            self.read.append(Parenthesis.CLOSE)
+            self.read.append(Operator.CLOSE)
         elif found["sign"] == "^":
             self.unsupported.append("^")
         elif found["sign"] == '"':
             raise Malformed("unbalanced quotes")
         return end
 
-    def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
-        leaf: Leaf
-        match split(text):
-            case [word]:
-                leaf = Prefix(word, within) if starred else Word(word, within)
-            case [*words, last] if starred:
-                leaf = PhrasePrefix(tuple(words), last, within)
-            case words:
-                leaf = Phrase(tuple(words), within)
-        self.read.append(leaf)
-        self.expert = self.expert or starred or text.startswith('"')
-
     def _filter_at(self, start: int) -> re.Match[str] | None:
         found = _FILTER.match(self.text, start)
-        known = found is not None and all(name.lower() in self.fields for name in split(found["names"]))
+        known = found is not None and all(name.lower() in self.fields for name in split_words(found["names"]))
         return found if known else None
 
     def _operator_at(self, start: int) -> Operator | None:

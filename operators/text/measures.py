@@ -81,9 +81,7 @@ share: % 1 % percent prozent
 currency = price: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
  JPY 1 ¥ jpy yen
 """
-"""Kind = the subjects that are measured in it where a field names no unit, and name, size and spellings of each of its
-units; spellings of several words behind bars.
-"""
+"""Kind = subjects that it measures without a unit's name: name, size and spellings of units, phrases behind bars."""
 
 _DIMENSIONS: Final = """
 price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant

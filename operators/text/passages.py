@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from operators.text.analysis import analyse, is_unspaced
-from operators.text.words import split
+from operators.text.words import split_words
 
 SIZE: Final = 300
 
@@ -57,7 +57,7 @@ Terms = Callable[[str], Collection[int]]
 """The terms of a word as the keyword leg has them."""
 
 
-class Passage(NamedTuple):
+class TextPassage(NamedTuple):
     """A part of a text that begins at `start`; `highlights` are from and to in the passage."""
 
     text: str
@@ -102,10 +102,7 @@ class _Window(NamedTuple):
 
 
 class Matcher:
-    """Finds a query's words in texts; `terms` are those of the keyword leg, none of a stop word.
-
-    `stop_words` are the terms by which a query that has nothing else is searched.
-    """
+    """Finds a query's words by `terms`, those of the keyword leg; by `stop_words` if it has no others."""
 
     def __init__(self, query: str, terms: Terms, stop_words: Terms = lambda _: ()) -> None:
         self._weights: list[float] = []
@@ -132,10 +129,7 @@ class Matcher:
             self._by_term |= dict.fromkeys(found, word)
 
     def part(self, text: str, size: int) -> int:
-        """The start of the part of a text, of `size` code points, that has the most of the query's words.
-
-        The first of several; the text's beginning if it is short, or has no word.
-        """
+        """The start of the first part of `size` code points that has the most of the query's words."""
         if len(text) <= size:
             return 0
         small = text.lower()
@@ -155,11 +149,8 @@ class Matcher:
         """True if the text has a word of the query."""
         return bool(self._find(text))
 
-    def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[Passage]:
-        """At most `most` passages of a text, the best first; a text to be seen has one at least.
-
-        The `hints` count where the text has no word of the query.
-        """
+    def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[TextPassage]:
+        """At most `most` passages, the best first, and at least one; `hints` count where no word of the query is."""
         highlights = matches = self._find(text)
         if not matches:
             matches = sorted(_Match(hint.start, hint.end, number) for number, hint in enumerate(hints))
@@ -176,7 +167,7 @@ class Matcher:
                 for word, count in in_units.items()
             }
         windows = [*_windows(units, unused, by_unit, rarity, range(len(units)))]
-        found: list[Passage] = []
+        found: list[TextPassage] = []
         while len(found) < most and any(unused):
             first = max(range(len(units)), key=lambda at: windows[at][:2])
             score, _, last = windows[first]
@@ -235,7 +226,7 @@ def _is_between_characters(text: str, at: int) -> bool:
 
 
 def _is_word(character: str) -> bool:
-    return character.isalnum() or (not character.isascii() and bool(split(character)))
+    return character.isalnum() or (not character.isascii() and bool(split_words(character)))
 
 
 def _extends(character: str) -> bool:
@@ -324,7 +315,7 @@ def _windows(
                 del counts[word]
 
 
-def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> Passage:
+def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> TextPassage:
     highlights: list[tuple[int, int]] = []
     for match in matches:
         # The highlight before ends at a bound, so nothing within it makes it longer.
@@ -340,4 +331,4 @@ def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> Pass
             first, last = start + highlights[-1][0], max(last, start + highlights[-1][1])
             highlights.pop()
         highlights.append((first - start, last - start))
-    return Passage(text[start:end], start, highlights)
+    return TextPassage(text[start:end], start, highlights)

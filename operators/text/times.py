@@ -28,10 +28,7 @@ from operators.text.phrases import read_rows
 
 
 class _Unit(NamedTuple):
-    """A unit of time: its days, and the tolerance of one ("a week"), some ("2 weeks"), a few and several of it.
-
-    `grows`: the tolerances of some and a few are for each of them.
-    """
+    """A unit of time: its days, and tolerances of one, some, a few and several; `grows`: some and a few by number."""
 
     name: str
     days: float
@@ -234,26 +231,13 @@ _YEAR: Final = re.compile("[0-9]{4}")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
 
 
-def temporal_expression(query: str, now: float) -> TemporalExpression | None:
-    """The time that a query names: its first relative phrase, else a date; None without either.
+def find_time(query: str, now: float, *, bare_year: bool = False) -> NamedTime | None:
+    """The time that a query names: its first relative phrase, else a date; with `bare_year` also "mayor 2021".
 
     `now` is in Unix seconds within the years 1 to 9999, and its date is the UTC calendar's. A date after it gives
-    negative days. An ISO date is read in a text of any language.
+    negative days. An ISO date is read in a text of any language. Days, months, seasons and years end by the calendar,
+    "since" never, and other times at the end of their tolerance.
     """
-    found = _find_time(query, now, bare_year=False)
-    return found and found.expression
-
-
-def named_time(query: str, now: float) -> NamedTime | None:
-    """The same with the end of the period; a year by itself names one, too: "mayor 2021".
-
-    A day, a month, a season and a year end by the calendar, "since" with no day at all, and other times at the end of
-    their tolerance.
-    """
-    return _find_time(query, now, bare_year=True)
-
-
-def _find_time(query: str, now: float, *, bare_year: bool) -> NamedTime | None:
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = fold_accents(query.upper().lower()).replace("\u2019", "'")
     words = _WORDS.findall(_HYPHENS.sub(" ", text))
@@ -313,7 +297,6 @@ def _is_rest(words: Sequence[str], at: int) -> bool:
 
 
 def _read(kind: str, slots: Sequence[Any], today: date) -> TemporalExpression:
-    """The time that a rule's phrase names."""
     match kind:
         case "ago":
             return _ago(slots[0], slots[1])

@@ -56,7 +56,7 @@ _SPELT: Final = 3
 """Letters of the shortest word that may be misspelt: two are like too many others."""
 
 
-def split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text as they are written, in their order, repeats too."""
     return _WORD.findall(text)
 
@@ -68,9 +68,6 @@ def words(text: str) -> list[str]:
 
 
 def is_spelt(word: str) -> bool:
-    """True for a word that may be misspelt: of three letters or more, without a digit.
-
-    Signs are no letters, so a pair of characters of a script without spaces is none.
-    """
+    """True for a word that may be misspelt: of three letters or more, signs not counted, and without a digit."""
     letters = word if word.isascii() else [each for each in word if not unicodedata.category(each).startswith("M")]
     return len(letters) >= _SPELT and not any(letter.isdigit() for letter in word)

@@ -23,8 +23,7 @@ class WeighingStage(FusionStage):
     """A fusion by weights of the legs."""
 
     fuzzy: Weight = 0.0
-    """Weight of the leg fuzzy, times the square of the query's share that is words which no candidate has. 0: the leg
-    is not asked."""
+    """Weight of the leg fuzzy, times the square of the query's share of words in no candidate. 0: it is not asked."""
 
     def list_legs(self, weights: LegWeights | None) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
@@ -76,9 +75,8 @@ class Score(WeighingStage):
     """Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."""
     weights: LegWeights | None = None
     """Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0."""
-    normaliser: Literal["min_max", "z_score", "l2"] = Field(
-        default="min_max", description="How the scores of a leg are normalised."
-    )
+    normaliser: Literal["min_max", "z_score", "l2"] = "min_max"
+    """Normalisation of a leg's scores."""
     combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = "sum"
     """Weighted sum, or weighted mean, of a candidate's scores."""
 
@@ -168,9 +166,7 @@ Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="I
 
 
 class DecayTier(Numeric):
-    """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
-    a field wins.
-    """
+    """One tier of decay parameters: global, destination, collection or source policy. The most specific one wins."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -74,9 +74,8 @@ class Smoothing(SimilarityStage):
     name: ClassVar = "smoothing"
     weight: Share = Field(default=0.4, description="Share of the mean score of the nearest candidates.")
     neighbours: Annotated[int, Field(ge=1, le=50)] = Field(default=10, description="Nearest candidates that count.")
-    temperature: Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)] = Field(
-        default=0.05, description="How fast their weight falls with the cosine: exp(cosine / temperature)."
-    )
+    temperature: Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)] = 0.05
+    """Fall of their weight with the cosine: exp(cosine / temperature)."""
 
 
 TEXTS: Final = frozenset(COLUMNS)
@@ -151,9 +150,8 @@ class Composite(RecipeStage):
     importance: Weight = Field(default=0.0, description="Weight of the document's importance.")
     quality: Weight = Field(default=0.20, description="Weight of quality / greatest quality.")
     importance_scale: Scale = 5
-    confidence_decay: Literal["linear", "weibull"] = Field(
-        default="linear", description="How confidence falls with the time since it was confirmed."
-    )
+    confidence_decay: Literal["linear", "weibull"] = "linear"
+    """Fall of confidence with the time since it was confirmed."""
     confidence_k: Shape = Field(default=1.2, description="weibull: shape of the curve.")
     confidence_lambda: Span = Field(default=180.0, description="weibull: scale of the curve, in days.")
     confidence_floor: Share = Field(default=0.5, description="weibull: share of the confidence that never falls.")

@@ -22,8 +22,7 @@ class EmbedderSettings(ModelServer):
     """For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI, AMX, dot products
     of Arm), float32 elsewhere."""
     dimensions: Newer[Point[Count | None]] = None
-    """Components to ask the server for, of models that can shorten their vectors; null: not asked for. It must equal
-    qdrant.dimension."""
+    """Components to ask of models that can shorten vectors, null: not asked for; equal to qdrant.dimension."""
     prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = "none"
     """Model family whose prefixes are put before the texts of queries and documents."""
     query_prefix: str | None = None
@@ -162,8 +161,7 @@ class RerankSettings(ModelServer):
     prompts: Answer[Literal["none", "qwen3"]] = "none"
     """Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker on vLLM."""
     instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = None
-    """The task, for models that read one: it stands in the template of queries, or is a field of the request (sglang,
-    dashscope)."""
+    """The task, for models that read one: in the template of queries, or a field of the request (sglang, dashscope)."""
     query_template: Answer[str | None] = None
     """Text to send for a query, with {query} and, where one is set, {instruction}; null: that of `prompts`."""
     document_template: Answer[str | None] = None

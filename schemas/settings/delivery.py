@@ -93,8 +93,7 @@ class SaslSettings(Section):
     """For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default credentials of
     AWS; it needs the extra `msk`."""
     extensions: Annotated[Extensions, AS_WRITTEN] = Field(default={})
-    """For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and identityPoolId of
-    Confluent Cloud."""
+    """For OAUTHBEARER: SASL extensions, such as logicalCluster and identityPoolId of Confluent Cloud."""
 
     def __hash__(self) -> int:
         return hash((self.mechanism, self.username, self.token_file, self.token_url, self.client_id, self.aws_region))
@@ -348,8 +347,9 @@ class ReplySettings(Section):
     partition_headers: list[KafkaHeader] = Field(default=["kafka_replyPartition", "REPLY_PARTITION"])
     """Headers that name its partition: four bytes, or digits. An empty list: none."""
     withheld_headers: list[KafkaHeader] = Field(default=["authorization", "proxy-authorization", "cookie", "x-api-key"])
-    """Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of policies.identity
-    never returns."""
+    """Headers of a query that do not return on its result, or patterns with `*` and `?`; policies.identity's never
+    does.
+    """
 
 
 class DeliverySettings(Section):
@@ -364,12 +364,9 @@ class DeliverySettings(Section):
     """Seconds from the start of one transaction to the start of the next, up to 100 records a second; longer in
     proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less CPU, at the price
     of later answers."""
-    refusals: Literal["result_and_dead_letter", "dead_letter"] = Field(
-        default="result_and_dead_letter",
-        description="What becomes of a query that is refused: a result with the status `invalid`, if its query_id can"
-        " be read, and a dead letter, in one transaction; or a dead letter alone. Change it if readers of results must"
-        " not see refusals.",
-    )
+    refusals: Literal["result_and_dead_letter", "dead_letter"] = "result_and_dead_letter"
+    """Answer to a query that is refused: a result with the status `invalid`, if its query_id can be read, and a dead
+    letter, in one transaction; or a dead letter alone. Change it if readers of results must not see refusals."""
     replies: ReplySettings = ReplySettings()
     drain_timeout: Seconds = 30.0
     """Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."""

@@ -90,8 +90,7 @@ class SourcePolicy(Section):
     required_labels: list[str] = Field(default=[])
     """The firewall hides documents that lack one of these labels."""
     filters: Newer[Filters] = Field(default=[])
-    """Filters that a document must pass for the source to see it, as a query has them; they hold without the firewall,
-    too."""
+    """Filters that a document must pass for the source to see it, as a query has them, also without the firewall."""
     hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(default=[])
     """Payload fields, with all that is inside them, that the source does not see: they are in no result, explanation or
     pool, and it may not filter, order or group by them."""

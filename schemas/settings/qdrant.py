@@ -71,16 +71,12 @@ class CreateSettings(Section):
     write_consistency_factor: Count | None = None
     """Copies that must confirm a write, at most `replication_factor`. Default: null, as the server is configured,
     mostly 1. Raise it if a document that was confirmed must survive the loss of a node."""
-    on_disk_payload: bool | None = Field(
-        default=None,
-        description="Whether payloads are read from disk. Default: null, as the server is configured, mostly true. Set"
-        " false if there is memory for all payloads and they are read often.",
-    )
-    on_disk: bool | None = Field(
-        default=None,
-        description="Whether dense and token vectors are read from disk. Default: null, in memory as far as it"
-        " suffices. Set true if the vectors are larger than the memory, and then quantization too.",
-    )
+    on_disk_payload: bool | None = None
+    """true: payloads are read from disk. Default: null, as the server is configured, mostly true. Set false if there is
+    memory for all payloads and they are read often."""
+    on_disk: bool | None = None
+    """true: dense and token vectors are read from disk. Default: null, in memory as far as it suffices. Set true if the
+    vectors are larger than the memory, and then quantization too."""
     m: Answer[Annotated[int, Field(ge=4, le=128)] | None] = None
     """Links of a point in the HNSW index of the dense vector. Default: null, as the server is configured, mostly 16.
     Raise it if documents are missed whatever `qdrant.search.hnsw_ef` is; the index then takes more memory."""
@@ -99,11 +95,8 @@ class CreateSettings(Section):
 
     def server_only(self) -> Iterator[str]:
         """The keys that ask for what only a server can do."""
-        if self.shards > 1:
-            yield "shards"
-        for name in ("replication_factor", "write_consistency_factor"):
-            if (getattr(self, name) or 1) > 1:
-                yield name
+        copies = ("shards", "replication_factor", "write_consistency_factor")
+        yield from (name for name in copies if (getattr(self, name) or 1) > 1)
         if self.on_disk_payload is False:
             yield "on_disk_payload"
         if self.quantization != "none":
@@ -123,12 +116,9 @@ class Vectors(Section):
     """Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped."""
     tokens: str | None = "tokens"
     """Multivector of token vectors, read by late interaction; null: not stored."""
-    tokens_datatype: Literal["turbo4", "float16"] = Field(
-        default="turbo4",
-        description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
-        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
-        " keeps its own.",
-    )
+    tokens_datatype: Literal["turbo4", "float16"] = "turbo4"
+    """Form of token vectors in a collection that rankstream creates: turbo4, 4 bits a component; float16, 16 bits.
+    Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists keeps its own."""
     dense_context: str = "dense_context"
     """Dense vector of a document with its neighbours, searched by the leg vector_context; a collection without it does
     without the leg. Default: dense_context."""
@@ -196,8 +186,7 @@ class Bm25Settings(Section):
     all documents are in `language`. Queries are searched in each language. Set it if documents are in several
     languages."""
     accents: Literal["keep", "fold"] = "keep"
-    """fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their two-letter form
-    in any case."""
+    """fold: accents do not count, `cafe` finds `café`. Default: keep. German umlauts always have two-letter forms."""
 
     @field_validator("languages")
     @classmethod
@@ -240,16 +229,10 @@ class QdrantSettings(Backend):
     fields: Index[dict[str, str]] = Field(default={})
     """Field as rankstream calls it -> its path in the payloads of collections that another tool filled, such as text:
     page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own."""
-    ids: Index[Literal["payload", "uuid", "integer"]] = Field(
-        default="payload",
-        description="Where a document's id is: in its payload, or it is the point's own id, a UUID or an integer."
-        " Default: payload.",
-    )
-    namespaces: Index[Literal["payload", "none"]] = Field(
-        default="payload",
-        description="Where a document's namespace is: in its payload; or none: all documents are in defaults.namespace."
-        " Default: payload.",
-    )
+    ids: Index[Literal["payload", "uuid", "integer"]] = "payload"
+    """Place of a document's id: its payload, or it is the point's own id, a UUID or an integer. Default: payload."""
+    namespaces: Index[Literal["payload", "none"]] = "payload"
+    """Place of a document's namespace: its payload; none: all are in defaults.namespace. Default: payload."""
     indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(default={})
     """Payload field -> type of its index; add the fields that queries filter or order by."""
     owned: Annotated[list[str], _PHYSICAL] = Field(default=[])

@@ -35,8 +35,9 @@ class CacheSettings(Section):
     payload_mib: Amount = 64
     """MiB of documents' payloads, fetched again only when their points change; 0: no cache."""
     threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = 0.92
-    """Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their words must be
-    the same, too."""
+    """Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, words must be the
+    same.
+    """
     per_scope: Count = 1000
     """Answers in the semantic cache for queries that differ in text and vector only."""
     clock_bucket: Answer[Seconds] = 60.0
@@ -141,8 +142,7 @@ class Settings(Section, BaseSettings):
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Path("~/.cache/rankstream")
-    """Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised (rerank.precision:
-    int8)."""
+    """Directory for graphs made once: MiniLM's, and quantised cross-encoders (rerank.precision: int8)."""
     threads: Count | None = None
     """Threads of models in this process, tokenizers included; null: all cores. Set it in a container."""
 

@@ -125,8 +125,8 @@ def test_a_stage_of_ones_own_runs() -> None:
 
         texts = ("a bleu lantern", "down", "a red lantern")
         asked = [message({"query_id": text, "text": text}, offset) for offset, text in enumerate(texts)]
-        left = {each.asked.canonical.event.query_id: each for each in items([asked], built)}
-    assert {each.asked.canonical.text for each in left.values()} == {"a blue lantern", "down", "a red lantern"}
+        left = {each.asked.event.query_id: each for each in items([asked], built)}
+    assert {each.asked.text for each in left.values()} == {"a blue lantern", "down", "a red lantern"}
     corrected = left["a bleu lantern"]
     assert corrected.outcome.warnings == ["searched for 'a blue lantern'"]
     assert corrected.retrieval.terms is not None

@@ -93,7 +93,7 @@ def looked_up(
 def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
     """After its patience each goes on to be computed, without a watermark: neither kept answers nor leaders count."""
     on, answered = looked_up(Hanging(), 0.05)
-    assert sorted(each.asked.canonical.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
+    assert sorted(each.asked.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
     assert not answered
     assert all(
         each.cache.scope.watermark is None and each.cache.key is None and each.cache.cached is None for each in on

@@ -164,7 +164,7 @@ def query(offset: int = 0, tracer: Tracer | None = None, **event: Any) -> InFlig
 def bound(query: InFlight | Normalised) -> bytes:
     """The query that its cursors continue."""
     asked, scope = (query.query, query.scope) if isinstance(query, Normalised) else (query.asked, query.cache.scope)
-    return binding(scope, asked.canonical.text, asked.canonical.event.vector)
+    return binding(scope, asked.text, asked.event.vector)
 
 
 def output_record(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any) -> OutputRecord:

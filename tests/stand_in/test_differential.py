@@ -78,7 +78,7 @@ class Place:
         asked = query(**event)
         if after is not None:
             cursor = Cursor(b"", None, 0.0, after)
-            asked.asked = replace(asked.asked, canonical=replace(asked.asked.canonical, cursor=cursor))
+            asked.asked = replace(asked.asked, cursor=cursor)
         admitted: InFlight = self.admission(asked)
         self.searches(admitted)
         found: dict[str, Found] = {}

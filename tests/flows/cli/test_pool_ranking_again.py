@@ -41,7 +41,7 @@ from tests.tiers import sized
 def in_the_flow(**event: Any) -> InFlight:
     """A query with four documents, of two groups and with the index's own times, to the end of its ranking."""
     asked = samples.query(now=1_700_000_000, record=True, recipe="vector", **event)
-    cursor = asked.asked.canonical.cursor
+    cursor = asked.asked.cursor
     if cursor is not None:
         # Written at another watermark.
         asked.continue_page()

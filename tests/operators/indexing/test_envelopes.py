@@ -72,7 +72,7 @@ def test_a_broken_envelope_is_named(value: Any, headers: tuple[tuple[str, bytes]
 
 def test_a_query_is_read_behind_the_id_of_a_schema() -> None:
     """So is its refusal's sender, who is legible."""
-    asked = query_decoder()(message(PREFIX + b'{"query_id": "q", "text": "t"}')).asked.canonical
+    asked = query_decoder()(message(PREFIX + b'{"query_id": "q", "text": "t"}')).asked
     assert (asked.event.query_id, asked.text) == ("q", "t")
 
 

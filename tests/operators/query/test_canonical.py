@@ -7,26 +7,30 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
+from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.cursor import After, Cursor, PoolSlice
+from operators.query.plan import Planner
 from operators.wire.reply import ReplyTo
 from schemas.filters import Eq, OrderBy
-from schemas.query import QueryEvent
+from schemas.query import QueryEvent, QueryShape
+from schemas.settings.ranking import PROFILES
 
 YEAR = {"field": "year", "op": "eq", "value": 2024}
 ORDER = {"field": "year", "direction": "desc"}
+PLAN = Planner(PROFILES).plan(QueryEvent(query_id="q", text="t"), "default", [])
 
 
-def asked(at: Cursor | None = None, **fields: Any) -> CanonicalQuery:
+def asked(at: Cursor | None = None, **fields: Any) -> Query:
     """The canonical query of an event with these fields."""
     event = QueryEvent.model_validate({"query_id": "q", **fields})
-    return canonicalise(event, "shop", "default", "public", 5.0, at)
+    return canonicalise(event, PLAN, "shop", *address_of(event, "default", "public"), 5.0, at)
 
 
 def test_what_the_event_does_not_say_is_filled_in() -> None:
     """Destination, namespace, clock and page size have their defaults; the rest is nothing."""
-    assert asked(text="t") == CanonicalQuery(
+    assert asked(text="t") == Query(
         event=QueryEvent(query_id="q", text="t"),
+        plan=PLAN,
         source="shop",
         destination="default",
         namespace="public",
@@ -37,7 +41,6 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
         cursor=None,
         reply=ReplyTo(None, None),
         understood=(),
-        by_model=True,
     )
 
 

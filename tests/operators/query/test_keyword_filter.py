@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.query.search_bodies import exclusions, keyword_conditions, open_endings
 from operators.text.expression import DEEPEST, MOST, Expression, parse
-from operators.text.lexer import PhrasePrefix
+from operators.text.lexer import Leaf
 from schemas.document import COLUMNS
 from tests.operators.text import expressions as drawn
 from tests.operators.text.keyword_index import Index, index
@@ -72,7 +72,7 @@ def test_a_filter_by_hand() -> None:
 def test_the_endings_of_a_phrase_by_hand() -> None:
     """Documents that may hold one are those with the whole words and the prefix; each ending makes a phrase."""
     asked = expression('text:"the blue LAN"* OR title:high')
-    ending = (PhrasePrefix(("the", "blue"), "LAN", ("text",)), "text")
+    ending = (Leaf(("the", "blue"), "LAN", ("text",)), "text")
     assert open_endings(asked, COLUMNS) == {
         ending: {
             "must": [

@@ -49,7 +49,7 @@ def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLette
 
 def key_of(query: Normalised) -> bytes:
     """Under what its answer would be kept."""
-    return exact_key(query.scope, query.query.canonical.text, query.query.canonical.event.vector)
+    return exact_key(query.scope, query.query.text, query.query.event.vector)
 
 
 # The query
@@ -60,7 +60,7 @@ def test_the_place_is_the_configurations() -> None:
     destinations = Destinations({"default": "documents", "d": "diary"}, {"d": {"notes": "notes"}})
     normalise = normaliser(destinations=destinations, defaults=Defaults(destination="d", namespace="acme"))
     query = normalised(normalise)
-    assert (query.query.collection, query.query.canonical.namespace, query.query.canonical.now) == (
+    assert (query.query.collection, query.query.namespace, query.query.now) == (
         "diary",
         "acme",
         SENT,
@@ -100,7 +100,7 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
     """The event's word counts only if it may; an unknown source has the default policy."""
     policies = POLICIES.model_copy(update={"identity": IdentitySettings(**identity)})
     query = normalised(normaliser(policies=policies), **asked)
-    assert query.query.canonical.source == source
+    assert query.query.source == source
     assert json.loads(query.scope.query).get("source") == source
     its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.policy_for(source))))
     assert query.scope.policy_hash == its_own.scope.policy_hash
@@ -285,7 +285,7 @@ def test_one_text_however_it_is_composed(text: str) -> None:
 
 def understood(**fields: Any) -> tuple[str | None, list[str]]:
     """The text that is searched, and the words of the query's wishes."""
-    query = normalised(**fields).query.canonical
+    query = normalised(**fields).query
     return query.text, [each.words for each in query.understood or ()]
 
 
@@ -307,7 +307,7 @@ def test_wishes_are_taken_away_from_the_text() -> None:
 def test_wishes_without_a_stage_are_warned_of() -> None:
     """Nothing is done with them."""
     query = normalised(recipe="rrf", understood=[{"kind": "limit", "lt": 5.0}])
-    assert query.query.canonical.understood == ()
+    assert query.query.understood == ()
     assert query.warnings == ["understood: recipe rrf has no stage wishes, nothing is done with it"]
 
 
@@ -317,7 +317,7 @@ def test_wishes_without_a_stage_are_warned_of() -> None:
 def test_a_cursor_continues_its_query_at_its_moment() -> None:
     """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
     query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, PoolSlice(40, 100))))
-    assert (query.query.canonical.skip, query.query.canonical.now) == (40, 5.0)
+    assert (query.query.skip, query.query.now) == (40, 5.0)
     assert bound(query) == bound(normalised())
     assert state(query.scope) == state(normalised().scope)
 
@@ -326,7 +326,7 @@ def test_a_cursor_continues_its_query_at_its_moment() -> None:
 def test_a_cursor_outlives_what_changes_no_order(name: str) -> None:
     """The next page may be longer or shorter than the last, and may explain its scores."""
     changed = {name: OTHERS[name]}
-    assert normalised(PLACES, cursor=CURSOR, **changed).query.canonical.skip == 20
+    assert normalised(PLACES, cursor=CURSOR, **changed).query.skip == 20
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now", "limit", "return", "explain", "debug"}))
@@ -344,7 +344,7 @@ def test_a_cursor_of_another_release_has_expired(monkeypatch: pytest.MonkeyPatch
     # What was written in this form is told apart as ever.
     own = CURSORS.write(Cursor(bound(normalised()), None, 5.0, PoolSlice(40, 100)))
     assert refusal(cursor=own, text="another")[0] is DeadLetterClass.CURSOR_INVALID
-    assert normalised(cursor=own).query.canonical.skip == 40
+    assert normalised(cursor=own).query.skip == 40
 
 
 def test_a_recipe_that_changed_is_another_state_of_the_same_query() -> None:
@@ -360,7 +360,7 @@ def test_a_recipe_that_changed_is_another_state_of_the_same_query() -> None:
 def test_a_cursor_keeps_its_clock() -> None:
     """An event that says another now is another query; the same now, or none, is the cursor's."""
     assert refusal(PLACES, cursor=CURSOR, now=5)[0] is DeadLetterClass.CURSOR_INVALID
-    assert normalised(PLACES, cursor=CURSOR, now=SENT).query.canonical.now == SENT
+    assert normalised(PLACES, cursor=CURSOR, now=SENT).query.now == SENT
 
 
 def test_a_cursor_is_bounded() -> None:
@@ -368,7 +368,7 @@ def test_a_cursor_is_bounded() -> None:
     for seen, fine in ((MOST_SEEN, True), (MOST_SEEN + 1, False)):
         cursor = CURSORS.write(Cursor(bound(normalised(**LOOKUP)), None, SENT, After(5, seen)))
         if fine:
-            assert normalised(**LOOKUP, cursor=cursor).query.canonical.after == After(5, seen)
+            assert normalised(**LOOKUP, cursor=cursor).query.after == After(5, seen)
         else:
             assert refusal(**LOOKUP, cursor=cursor)[0] is DeadLetterClass.CURSOR_INVALID
 
@@ -377,7 +377,7 @@ def test_a_cursor_of_another_secret_is_invalid() -> None:
     """A cursor that isn't signed with the deployment's secret is refused."""
     signed = replace(PLACES, cursors=CursorCodec(b"0123456789abcdef"))
     assert refusal(signed, cursor=CURSOR)[0] is DeadLetterClass.CURSOR_INVALID
-    assert normalised(PLACES, cursor=CURSOR).query.canonical.skip == 20
+    assert normalised(PLACES, cursor=CURSOR).query.skip == 20
 
 
 def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

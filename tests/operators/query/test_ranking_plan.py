@@ -31,7 +31,7 @@ from tests.operators.query.test_plan import UNSAID, event, planned, planner_of
 )
 def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
     """The profile's top where the recipe asks a model; none without a text, and of reflections alone."""
-    assert planned(**asked).reranks(canonicalise(event(**asked), **UNSAID)) == count
+    assert canonicalise(event(**asked), planned(**asked), **UNSAID).reranks == count
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
 )
 def test_from_how_many_one_is_selected(asked: dict[str, Any], count: int) -> None:
     """The stage's `top_k`, whichever the profile is."""
-    assert planned(**asked).picks(canonicalise(event(**asked), **UNSAID)) == count
+    assert canonicalise(event(**asked), planned(**asked), **UNSAID).picks == count
 
 
 def test_a_selection_without_a_chat_model_is_skipped() -> None:
@@ -54,7 +54,7 @@ def test_a_selection_without_a_chat_model_is_skipped() -> None:
     warnings: list[str] = []
     asked = event(recipe="picking")
     plan = replace(planner_of(), chat=False).plan(asked, "diary", warnings)
-    assert plan.picks(canonicalise(asked, **UNSAID)) == 0
+    assert canonicalise(asked, plan, **UNSAID).picks == 0
     assert warnings == ["llm_rerank: no chat model is configured, the stage is skipped"]
 
 
@@ -87,12 +87,12 @@ def test_the_facts_are_the_querys() -> None:
     tier, yesterday = DecayTier(half_life_days=2.0), TemporalExpression(1, 1)
     asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
     plan = planner_of(decay=DecaySettings(destinations={"diary": tier})).plan(asked, "diary", [])
-    facts = plan.facts(canonicalise(asked, **UNSAID), 5.0, yesterday)
+    facts = canonicalise(asked, plan, **UNSAID).facts(5.0, yesterday)
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (5.0, 9, "find me", yesterday)
     assert (facts.include_reflections, facts.reflections_only) == (False, False)
     assert (facts.decay, facts.decay_half_life) == ((tier,), 30.0)
     assert facts.explain
-    facts = planned(profile="fast").facts(canonicalise(event(reflections_only=True), **UNSAID), None, None)
+    facts = canonicalise(event(reflections_only=True), planned(profile="fast"), **UNSAID).facts(None, None)
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, "find me", None)
     assert (facts.include_reflections, facts.reflections_only) == (True, True)
     assert (facts.decay, facts.decay_half_life, facts.explain) == ((), None, False)

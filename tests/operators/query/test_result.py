@@ -242,7 +242,7 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
 def test_the_pools_clock_is_the_one_that_was_ranked_by(now: float | str) -> None:
     """Ages are computed again to the bit: the pool's time is the query's, and not one rounded."""
     asked = ranked(record=True, now=now)
-    assert CandidatePool.model_validate(recorded(asked)).clock == asked.asked.canonical.now
+    assert CandidatePool.model_validate(recorded(asked)).clock == asked.asked.now
 
 
 def test_documents_of_one_id_are_told_apart() -> None:

@@ -370,7 +370,7 @@ def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, An
     for asks in bodies(one).values():
         assert tenant(event.get("namespace", "acme")) in asks["filter"]["must"]
         assert "should" not in asks["filter"]
-        assert one.asked.canonical.limit <= asks["limit"] <= 1000
+        assert one.asked.limit <= asks["limit"] <= 1000
         corpus = asks.get("params", {}).get("idf", {}).get("corpus", asks["filter"])
         assert tenant(event.get("namespace", "acme")) in corpus["must"]
 

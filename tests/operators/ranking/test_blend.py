@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operators.ranking.blend import rank_by_blend
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, in_tie_order
 from operators.ranking.run import Run
 from schemas.recipes.fusion import Weighted
 from tests.operators.ranking.pools import DAY, NOW, explanation, ids, keyword, run, scores, structured, vector
@@ -34,7 +34,7 @@ DEFAULTS = {"keyword": 0.30, "vector": 0.55, "recency": 0.10, "priority": 0.05}
 def blend(found: Sequence[Leg], **more: Any) -> list[Candidate]:
     """The blend at NOW, or with other facts, and these parameters."""
     facts = {name: more.pop(name) for name in ("now", "cycle") if name in more}
-    return rank_by_blend(found, Weighted(**more), run(**facts))
+    return rank_by_blend(in_tie_order(found), Weighted(**more), run(**facts))
 
 
 def alone(signal: str, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, in_tie_order
 from operators.ranking.fusion import COMBINATIONS, score
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Score
@@ -23,7 +23,7 @@ FOUND = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("b", 12.0), ("a", 
 
 def fuse(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
     """Score fusion with these parameters."""
-    return score(found, Score(**parameters), run())
+    return score(in_tie_order(found), Score(**parameters), run())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
-from operators.ranking.decay import rank_by_decay
+from operators.ranking.fusion import rank_by_decay
 from schemas.errors import InputError
 from schemas.recipes.fusion import Decay, DecayTier
 from schemas.result import KEYWORD, STRUCTURED, VECTOR

@@ -40,12 +40,12 @@ FIVE = [
 
 def by_rank(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
     """Reciprocal rank fusion with these parameters."""
-    return rrf(found, Rrf(**parameters), run())
+    return rrf(in_tie_order(found), Rrf(**parameters), run())
 
 
 def by_score(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
     """Score fusion with these parameters."""
-    return score(found, Score(**parameters), run())
+    return score(in_tie_order(found), Score(**parameters), run())
 
 
 def test_rrf_by_hand() -> None:

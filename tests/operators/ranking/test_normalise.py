@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, in_tie_order
 from operators.ranking.fusion import dbsf, score
 from operators.ranking.normalise import NORMALISERS
 from schemas.fields import MAX_FLOAT32
@@ -29,12 +29,12 @@ def of(name: str, raw: Sequence[float]) -> list[float]:
 
 def by_dbsf(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
     """Distribution-based fusion with these parameters."""
-    return dbsf(found, Dbsf(**parameters), run())
+    return dbsf(in_tie_order(found), Dbsf(**parameters), run())
 
 
 def by_score(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
     """Score fusion with these parameters."""
-    return score(found, Score(**parameters), run())
+    return score(in_tie_order(found), Score(**parameters), run())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from operators.ranking.content import fingerprint
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
 from operators.text.dates import TemporalExpression
-from operators.text.times import temporal_expression
 from schemas.document import CONTENT
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe, RecipeError
@@ -33,6 +32,7 @@ from tests.operators.ranking.payloads import (
     said,
 )
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
+from tests.operators.text.times import temporal_expression
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
 from tests.tiers import sized
 

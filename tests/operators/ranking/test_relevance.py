@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.head import rerank
+from operators.ranking.head import rank_by_model
 from operators.ranking.run import Facts, ModelScores, Run
 from schemas.fields import MAX_FLOAT32
 from schemas.pool import ScoreMeasure
@@ -28,7 +28,7 @@ def merged(
     """The stage's answer, where the model said this of the first `top`."""
     of = of or Run(Facts())
     of.model = ModelScores(said, top)
-    return rerank(candidates, Rerank(weight=weight), of)
+    return rank_by_model(candidates, Rerank(weight=weight), of)
 
 
 def approximately(pairs: list[tuple[str, float]]) -> list[tuple[str, object]]:
@@ -69,7 +69,7 @@ def test_without_a_model_nothing_changes() -> None:
     """The stage passes its input on, and no score is called reranked."""
     of = run(explain=True)
     candidates = pool(*ORDER)
-    assert rerank(candidates, Rerank(weight=0.5), of) is candidates
+    assert rank_by_model(candidates, Rerank(weight=0.5), of) is candidates
     assert scores(candidates) == ORDER
     assert not of.reranked
     assert of.explanations is not None
@@ -142,7 +142,7 @@ def test_a_model_that_selects_moves_one_to_the_front() -> None:
     """By hand: of distances .2 .3 .6 the third is selected and gets .1; nobody is dropped, at any weight."""
     of = run()
     of.model = ModelScores({"c": 1.0}, 3, selects=True)
-    found = rerank(pool(("a", 0.8), ("b", 0.7), ("c", 0.4), ("d", 0.3)), Rerank(weight=0.5), of)
+    found = rank_by_model(pool(("a", 0.8), ("b", 0.7), ("c", 0.4), ("d", 0.3)), Rerank(weight=0.5), of)
     assert scores(found) == approximately([("c", 0.9), ("a", 0.8), ("b", 0.7), ("d", 0.3)])
     assert of.reranked
 
@@ -160,7 +160,7 @@ def test_late_interaction_of_few_words_counts_for_less(text: str, measure: Score
     """By hand: of 4 words a query of 2 has half of the weight, one of 6 distinct words all; other models have all."""
     of = Run(Facts(text=text))
     of.model = ModelScores({"a": 0.0, "b": 1.0}, 2, measure=measure)
-    found = rerank(pool(("a", 0.9), ("b", 0.1)), Rerank(weight=0.5, words=4), of)
+    found = rank_by_model(pool(("a", 0.9), ("b", 0.1)), Rerank(weight=0.5, words=4), of)
     assert dict(scores(found)) == {"a": pytest.approx(1 - weight), "b": pytest.approx(weight)}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from operators.ranking.blend import rank_by_blend
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, in_tie_order
 from operators.ranking.fusion import rrf, score
 from operators.ranking.run import Facts, Matches, ModelScores
 from operators.text.dates import TemporalExpression
@@ -62,7 +62,7 @@ def test_rrf_agrees() -> None:
         weights = some_weights(chance, names)
         limit = chance.choice([0, 0, -1, 1, 3])
         stage = Rrf(k=k, weights=weights, limit=limit)
-        agree(rrf(legs, stage, run()), naive.rrf(legs, k, weights), limit)
+        agree(rrf(in_tie_order(legs), stage, run()), naive.rrf(legs, k, weights), limit)
 
 
 def test_score_fusion_agrees() -> None:
@@ -74,12 +74,12 @@ def test_score_fusion_agrees() -> None:
         if chance.random() < 0.5:
             legs = some_legs(chance, names, {})
             alpha = chance.choice([None, 0.0, 0.25, 0.5, 1.0, chance.random()])
-            ours = score(legs, Score(alpha=alpha, limit=limit), run())
+            ours = score(in_tie_order(legs), Score(alpha=alpha, limit=limit), run())
             agree(ours, naive.score(legs, alpha), limit)
         else:
             legs = some_legs(chance, names, {})
             weights = some_weights(chance, names)
-            ours = score(legs, Score(weights=weights, limit=limit), run())
+            ours = score(in_tie_order(legs), Score(weights=weights, limit=limit), run())
             agree(ours, naive.score(legs, weights=weights), limit)
 
 
@@ -269,7 +269,13 @@ def test_ties_of_the_blend_stand_by_id_in_every_order_of_arrival(alike: int) -> 
         assert len(seen) == 1
 
 
-@pytest.mark.parametrize("fuse", [lambda legs: rrf(legs, Rrf(), run()), lambda legs: score(legs, Score(), run())])
+@pytest.mark.parametrize(
+    "fuse",
+    [
+        lambda legs: rrf(in_tie_order(legs), Rrf(), run()),
+        lambda legs: score(in_tie_order(legs), Score(), run()),
+    ],
+)
 def test_ties_of_a_fusion_stand_by_leg_and_rank(fuse: Callable[[list[Leg]], list[Candidate]]) -> None:
     """Whatever the order in which legs arrive, equal scores stand by the first leg and the rank there."""
     chance = random.Random(7)

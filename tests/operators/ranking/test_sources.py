@@ -8,7 +8,7 @@ import pytest
 from operators.evaluation import comparison, metrics, search
 from operators.evaluation import comparison as bootstrap
 from operators.evaluation import comparison as sign_test
-from operators.ranking import blend, candidate, decay, distance, pipeline
+from operators.ranking import blend, candidate, distance, pipeline
 from operators.ranking import composite as quality
 from operators.ranking import content as keywords
 from operators.ranking import fusion as linear
@@ -25,8 +25,8 @@ FORMULAS: set[Callable[..., Any]] = {
     *(
         candidate.best_first,
         candidate.best_first_by_id,
-        decay.resolve,
-        decay.weight,
+        linear.resolve_decay,
+        linear.weigh_age,
         distance.rank_by_distance,
         distance.pick,
     ),

@@ -12,7 +12,6 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.composite import proximity, temporal
 from operators.ranking.run import Facts
 from operators.text.dates import TemporalExpression
-from operators.text.times import temporal_expression
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal
@@ -30,6 +29,7 @@ from tests.operators.ranking.pools import (
     scores,
     vector,
 )
+from tests.operators.text.times import temporal_expression
 
 THREE_WEEKS = TemporalExpression(21, 5)
 

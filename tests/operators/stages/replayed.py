@@ -190,7 +190,7 @@ def _query(chance: random.Random, number: int, admit: Admission) -> InFlight:
         dense_context=chance.random() < 0.5,
         sparse_context=chance.random() < 0.5,
     )
-    embedded = query.asked.canonical.text is not None and query.asked.canonical.event.vector is None
+    embedded = query.asked.text is not None and query.asked.event.vector is None
     match chance.choice(["there", "there", "there", "lost", "zero"]) if embedded else "":
         case "there":
             query.retrieval.embedding = Embedding(np.ones(DIMENSION, np.float32))

@@ -31,7 +31,7 @@ class Spelling(BackendStage[str, str]):
 
     def ask(self, query: InFlight) -> tuple[BatchKey, str] | None:
         """Its text, unless that is "unasked"."""
-        text = query.asked.canonical.text or ""
+        text = query.asked.text or ""
         return None if text == "unasked" else (self.name, text)
 
     async def call(self, batch_key: BatchKey, requests: Sequence[str], timeout: float) -> list[str | BackendError]:
@@ -45,7 +45,7 @@ class Spelling(BackendStage[str, str]):
 
     def on_unasked(self, item: InFlight) -> InFlight:
         """Note it."""
-        self.heard.append(("unasked", item.asked.canonical.event.query_id))
+        self.heard.append(("unasked", item.asked.event.query_id))
         return item
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:

@@ -98,14 +98,14 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
 def test_half_an_emoji_is_replaced_and_said(escaped: str, text: str) -> None:
     """Whatever stands around it; what only looks like an escape, and a whole one, stay as they are."""
     query = DECODE(message(rb'{"query_id": "q", "metadata": {"m": "%b"}, "text": "t"}' % escaped.encode()))
-    assert query.asked.canonical.event.metadata == {"m": text}
+    assert query.asked.event.metadata == {"m": text}
     assert query.outcome.warnings == ["half of a surrogate pair was replaced by U+FFFD"]
 
 
 def test_a_whole_emoji_is_nothing_to_say() -> None:
     """Escaped or not."""
     query = DECODE(message(b'{"query_id": "q", "text": "\\ud83d\\ude00 \xf0\x9f\x98\x80"}'))
-    assert query.asked.canonical.text == "\U0001f600 \U0001f600"
+    assert query.asked.text == "\U0001f600 \U0001f600"
     assert query.outcome.warnings == []
 
 
@@ -113,7 +113,7 @@ def test_a_byte_order_mark_is_skipped() -> None:
     """One, at the beginning; it is nothing to say."""
     mark = b"\xef\xbb\xbf"
     query = DECODE(message(mark + b'{"query_id": "q", "text": "t"}'))
-    assert (query.asked.canonical.text, query.outcome.warnings) == ("t", [])
+    assert (query.asked.text, query.outcome.warnings) == ("t", [])
     assert refused(mark + mark + b'{"query_id": "q", "text": "t"}')[0] is Kind.NOT_JSON
 
 
@@ -126,10 +126,10 @@ def test_a_text_of_five_megabytes_is_refused_unread() -> None:
 def test_the_limits_themselves_are_allowed() -> None:
     """A text, a message and a nesting exactly at their limits are a query."""
     for text in ("ü" * 500, "u\u0308" * 500):
-        assert DECODE(message({"query_id": "q", "text": text})).asked.canonical.text == "ü" * 500
+        assert DECODE(message({"query_id": "q", "text": text})).asked.text == "ü" * 500
     query = b'{"query_id": "q", "text": "t"}'
-    assert DECODE(message(query + b" " * (10_000 - len(query)))).asked.canonical.text == "t"
-    assert DECODE(message(nested(MAX_DEPTH - 2))).asked.canonical.event.metadata
+    assert DECODE(message(query + b" " * (10_000 - len(query)))).asked.text == "t"
+    assert DECODE(message(nested(MAX_DEPTH - 2))).asked.event.metadata
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_text_that_looks_like_keys_is_a_text(text: str) -> None:
     """Quotes, colons and backslashes in strings, and one key in several objects, are no repeated keys."""
     metadata = {text: text, "a": {"a": [{"a": text}, {"a": text}]}, "query_id": text}
     query = DECODE(message({"query_id": "q", "text": text, "metadata": metadata}))
-    assert (query.asked.canonical.text, query.asked.canonical.event.metadata) == (text, metadata)
+    assert (query.asked.text, query.asked.event.metadata) == (text, metadata)
 
 
 json_values = st.recursive(
@@ -231,7 +231,7 @@ def decoded(value: bytes) -> None:
     except InputError as error:
         refusal = error
     else:
-        assert query.asked.canonical.event.query_id
+        assert query.asked.event.query_id
         assert math.isfinite(query.deadline)
         return
     assert refusal.kind in Kind
@@ -253,7 +253,7 @@ def test_a_query_has_what_the_event_does_not_say() -> None:
     """Namespace, collection, clock and deadline come from the configuration and the message."""
     read = message({"query_id": "q", "text": "t"}, timestamp=1_700_000_000.25, received=1_700_000_003.25, clock=50.0)
     query = DECODE(read)
-    asked = query.asked.canonical
+    asked = query.asked
     assert (asked.namespace, query.asked.collection, asked.now) == ("public", "documents", 1_700_000_000.25)
     # Three of the ten seconds were over when it was received.
     assert query.deadline == 50.0 - 3.0 + 10.0
@@ -265,7 +265,7 @@ def test_what_the_event_says_counts() -> None:
     decode = decoder(destinations=Destinations({"default": "documents", "other": "elsewhere"}))
     event = {"query_id": "q", "text": "t", "namespace": "n", "destination": "other", "now": 5, "timeout_ms": 1500}
     query = decode(message(event, timestamp=100.0, received=100.0, clock=7.0))
-    asked = query.asked.canonical
+    asked = query.asked
     assert (asked.namespace, query.asked.collection, asked.now, query.deadline) == ("n", "elsewhere", 5.0, 8.5)
 
 
@@ -288,13 +288,13 @@ def test_a_record_stamped_outside_of_time_is_poison(timestamp: float) -> None:
     """A producer can stamp a record with any number; one that is no clock is an error, unless the event brings one."""
     event = {"query_id": "q", "text": "t"}
     assert refused(event, timestamp=timestamp)[0] is Kind.INVALID
-    assert DECODE(message({**event, "now": 5}, timestamp=timestamp)).asked.canonical.now == 5.0
+    assert DECODE(message({**event, "now": 5}, timestamp=timestamp)).asked.now == 5.0
 
 
 def test_the_text_is_composed() -> None:
     """A decomposed text is searched for in NFC; a recorded pool has what was sent."""
     sent = unicodedata.normalize("NFD", "Größe が")
-    asked = DECODE(message({"query_id": "q", "text": sent, "record": True})).asked.canonical
+    asked = DECODE(message({"query_id": "q", "text": sent, "record": True})).asked
     assert asked.event.record
     assert (asked.text, asked.recorded["text"]) == ("Größe が", sent)
 

@@ -109,7 +109,7 @@ def test_a_page_from_which_a_document_has_gone_is_not_kept() -> None:
 def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
     """Of a cursor whose state is not known: the one leaves out what was given, the other counts."""
     kept = answers()
-    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.canonical.now, PoolSlice(5, 100), (b"abcd",)))
+    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.now, PoolSlice(5, 100), (b"abcd",)))
     strict = kept.look_up(asked(1, cursor=cursor), MARK)
     continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
     assert continued.cache.leads
@@ -120,11 +120,11 @@ def test_a_continued_page_leaves_out_what_was_given_where_nothing_seems_to_have_
     """The index changes before its watermark does: a page by count alone could repeat a result that moved down."""
     kept = answers()
     same = state(kept.look_up(asked(0), MARK).cache.scope)
-    cursor = CURSORS.write(Cursor(bound(asked(0)), same, asked(0).asked.canonical.now, PoolSlice(5, 100), (b"abcd",)))
+    cursor = CURSORS.write(Cursor(bound(asked(0)), same, asked(0).asked.now, PoolSlice(5, 100), (b"abcd",)))
     strict = kept.look_up(asked(1, cursor=cursor), MARK)
     continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
-    assert strict.asked.canonical.given == frozenset()
-    assert continued.asked.canonical.given == {b"abcd"}
+    assert strict.asked.given == frozenset()
+    assert continued.asked.given == {b"abcd"}
     assert continued.outcome.warnings == []
 
 
@@ -236,7 +236,7 @@ def test_who_is_recalled() -> None:
     read.retrieval.temporal_expression = TemporalExpression(3, 2)
     lost.outcome.degraded.append(("temporal_expression", Reason.TIMEOUT))
     warned.outcome.warnings.append("so")
-    dated.asked = replace(dated.asked, canonical=replace(dated.asked.canonical, text="a story of yesterday"))
+    dated.asked = replace(dated.asked, text="a story of yesterday")
     recalled = [kept.semantic_lookup(each) for each in (plain, read, lost, warned, dated)]
     assert [each.answered for each in recalled] == [True] + [False] * 4
     assert [each.cache.likeness is None for each in recalled] == [False] + [True] * 4

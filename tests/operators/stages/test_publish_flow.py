@@ -157,7 +157,7 @@ def test_a_kept_answer_is_the_next_querys() -> None:
 def test_a_query_whose_answer_cant_be_written_is_refused() -> None:
     """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
     broken = found(1)
-    broken.asked = replace(broken.asked, canonical=replace(broken.asked.canonical, now=float("nan")))
+    broken.asked = replace(broken.asked, now=float("nan"))
     out = published([[found(0), broken, found(2)]])
     records = [record for batch in out for record in batch]
     assert [(record.origin.offset, record.topic) for record in records] == [

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.canonical import QueryShape
 from operators.query.cursor import result_digests
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Results
@@ -18,6 +17,7 @@ from operators.ranking.run import ModelScores
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
 from schemas.filters import OrderBy
+from schemas.query import QueryShape
 from tests.operators.ranking.pools import structured, vector
 from tests.operators.samples import query
 
@@ -31,7 +31,7 @@ def found(**event: Any) -> InFlight:
     hits = [("a", 0.9), ("b", 0.8), ("c", 0.1)]
     ages = {"a": 90, "b": 30, "c": 0}
     payloads = {id_: {"text": id_, "created_at": NOW - DAY * age} for id_, age in ages.items()}
-    lookup = asked.asked.canonical.shape is not QueryShape.SEARCH
+    lookup = asked.asked.shape is not QueryShape.SEARCH
     leg = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
     asked.outcome.legs = {leg.name: leg}
     asked = fuse_legs(asked)
@@ -85,7 +85,7 @@ def test_the_model_reads_chunks_and_groups_count_behind_it() -> None:
     parents = {"a": "p", "b": "q", "c": "p"}
     for each in asked.outcome.candidates:
         each.payload = {**each.payload, "parent": parents[each.id]}
-    assert asked.asked.plan.reranks(asked.asked.canonical) == 50
+    assert asked.asked.reranks == 50
     rank(asked)
     outcome = asked.outcome
     assert order(asked) == ["b", "a"]

@@ -28,7 +28,7 @@ def refused(value: Any, decode: Decoder = DECODE) -> tuple[DeadLetterClass, str]
 @pytest.mark.parametrize("topic", ["results", "answers"])
 def test_a_query_may_choose_a_topic_of_the_list(topic: str) -> None:
     """The results topic itself is one that can be named, and so is every one of the allow list."""
-    assert DECODE(message({"query_id": "q", "text": "t", "reply_to": topic})).asked.canonical.reply.topic == topic
+    assert DECODE(message({"query_id": "q", "text": "t", "reply_to": topic})).asked.reply.topic == topic
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_source_chooses_among_the_topics_of_its_policy(
     """Its own are taken, and none is named at will; another one is refused like one that nobody may choose."""
     decode = decoder(policies=policies)
     for reply_to in ("results", None):
-        assert decode(sent({**event, "reply_to": reply_to}, headers)).asked.canonical.reply.topic == reply_to
+        assert decode(sent({**event, "reply_to": reply_to}, headers)).asked.reply.topic == reply_to
     with pytest.raises(InputError) as caught:
         decode(sent({**event, "reply_to": "answers"}, headers))
     assert (caught.value.kind, caught.value.field) == (Kind.INVALID, "reply_to")
@@ -83,7 +83,7 @@ def test_without_topics_in_its_policy_a_source_chooses_any() -> None:
     """As do the sources that no policy is written for."""
     for source in ("other", None):
         query = decoder(policies=BY_EVENT)(sent({"source": source, "reply_to": "answers"}, ()))
-        assert query.asked.canonical.reply.topic == "answers"
+        assert query.asked.reply.topic == "answers"
 
 
 def test_a_denial_goes_nowhere_that_its_source_may_not_choose() -> None:
@@ -123,7 +123,7 @@ def test_a_policy_has_patterns_too() -> None:
         refusal, _ = out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))
         assert refusal.topic == (topic if chosen else "results")
         if chosen:
-            assert decode(given).asked.canonical.reply.topic == topic
+            assert decode(given).asked.reply.topic == topic
             continue
         with pytest.raises(InputError, match="header kafka_replyTopic: not a topic that this source may choose"):
             decode(given)

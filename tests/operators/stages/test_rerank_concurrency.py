@@ -169,7 +169,7 @@ def alone(fused: Ranking, one: InFlight, read: int = TOP, unscored: Set[str] = f
         return fused
     first = [each for each in fused[:read] if each[0] not in unscored]
     tail = [each for each in fused if each not in first]
-    relevances = unit([relevance(str(one.asked.canonical.text), one.outcome.payloads[id_]["text"]) for id_, _ in first])
+    relevances = unit([relevance(str(one.asked.text), one.outcome.payloads[id_]["text"]) for id_, _ in first])
     before = unit([score for _, score in first])
     merged = [
         (id_, WEIGHT * new + (1 - WEIGHT) * old) for (id_, _), new, old in zip(first, relevances, before, strict=True)
@@ -219,7 +219,7 @@ def through(
 def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:
     """The pairs that must be asked for: of one candidate none, else each of the first."""
     return Counter(
-        (str(one.asked.canonical.text), one.outcome.payloads[candidate.id]["text"])
+        (str(one.asked.text), one.outcome.payloads[candidate.id]["text"])
         for one in queries
         if len(one.outcome.candidates) > 1
         for candidate in one.outcome.candidates[:TOP]
@@ -276,4 +276,4 @@ def test_who_has_no_time_takes_nobody_elses() -> None:
         one.deadline = 0.02
     with stage("vllm_score", 0, seconds=(0.005, 0.1, 0.12)) as (_, _, reranking, calls):
         reranked = through(queries, reranking, calls, 0.1, 10)
-    assert [one.asked.canonical.event.query_id for one in queries if one not in reranked and one not in hurried] == []
+    assert [one.asked.event.query_id for one in queries if one not in reranked and one not in hurried] == []

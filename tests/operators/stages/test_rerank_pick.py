@@ -128,9 +128,7 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
             "pick", sync_stage("rank", async_stage("rerank", up, both.rerank, calls), rank), both.pick, calls
         ),
     )
-    assert sorted(each.asked.canonical.event.query_id for each in left) == [
-        each.asked.canonical.event.query_id for each in asked
-    ]
+    assert sorted(each.asked.event.query_id for each in left) == [each.asked.event.query_id for each in asked]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.operators.stages.test_rerank_pick import FUSED, query
 def by_scores(asked: InFlight, rerank_scores: Scores) -> list[Candidate]:
     """The query's candidates in the order that the scores give those that its plan has reranked."""
     plan, outcome = asked.asked.plan, asked.outcome
-    read = plan.reranks(asked.asked.canonical) or plan.picks(asked.asked.canonical)
+    read = asked.asked.reranks or asked.asked.picks
     outcome.rerank_scores = ModelScores(rerank_scores, read, model="m")
     outcome.finish(plan, None)
     if plan.picking is not None:

@@ -74,9 +74,7 @@ def through(asked: list[InFlight], calls: EventLoopThread, chat: ChatModel | Non
     """Run the queries through the stage: all of them go on."""
     part = ByChatModel(chat, Bounds(timeout, max_batch=1, max_concurrency=4), "openai") if chat is not None else None
     left = items([asked], lambda up: temporal_expression("t", up, part, calls))
-    assert sorted(each.asked.canonical.event.query_id for each in left) == [
-        each.asked.canonical.event.query_id for each in asked
-    ]
+    assert sorted(each.asked.event.query_id for each in left) == [each.asked.event.query_id for each in asked]
 
 
 def extracted(server: Handler, asked: InFlight, timeout: float = 10) -> InFlight:

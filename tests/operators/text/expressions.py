@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from operators.text.expression import NOTHING, All, Any, Expression, Not
-from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.lexer import Leaf
 
 OPERATORS = ("AND", "OR", "NOT")
 COLUMNS = {"title": "title", "text": "text"}
@@ -15,10 +15,8 @@ _words = st.sampled_from([*OPERATORS, "title", "a", "Sister", "été", "पा�
 )
 _columns = st.sampled_from([None, None, ("title",), ("text",), ("title", "text")])
 _leaves: st.SearchStrategy[Expression] = st.one_of(
-    st.builds(Word, _words, _columns),
-    st.builds(Prefix, _words, _columns),
-    st.builds(Phrase, st.lists(_words, min_size=2, max_size=3).map(tuple), _columns),
-    st.builds(PhrasePrefix, st.lists(_words, min_size=1, max_size=2).map(tuple), _words, _columns),
+    st.builds(Leaf, st.lists(_words, min_size=1, max_size=3).map(tuple), st.just(""), _columns),
+    st.builds(Leaf, st.lists(_words, max_size=2).map(tuple), _words, _columns),
     st.just(NOTHING),
 )
 
@@ -74,14 +72,14 @@ texts = st.lists(_token_ids | _token_ids | _characters, max_size=25).map("".join
 def spelled(expression: Expression, conjunction: str = " AND ") -> str:
     """The expression as a text; side by side can't hold a phrase without words."""
     match expression:
-        case Word(text, columns):
-            return _in(columns, f'"{text}"' if text in OPERATORS or columns is None else text)
-        case Prefix(text, columns):
-            return _in(columns, f"{text}*")
-        case PhrasePrefix(_, prefix, columns):
-            return _in(columns, f'"{expression.text} {prefix}"*')
-        case Phrase(_, columns):
-            return _in(columns, f'"{expression.text}"')
+        case Leaf((word,), "", columns):
+            return _in(columns, f'"{word}"' if word in OPERATORS or columns is None else word)
+        case Leaf((), prefix, columns) if prefix:
+            return _in(columns, f"{prefix}*")
+        case Leaf(words, prefix, columns) if prefix:
+            return _in(columns, f'"{" ".join(words)} {prefix}"*')
+        case Leaf(words, _, columns):
+            return _in(columns, f'"{" ".join(words)}"')
         case All(parts):
             joined = " AND " if NOTHING in parts else conjunction
             return joined.join(_part(part, conjunction) for part in parts)

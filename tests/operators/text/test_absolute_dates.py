@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.dates import TemporalExpression
-from operators.text.times import temporal_expression
+from tests.operators.text.times import temporal_expression
 
 TODAY = date(2024, 5, 20)
 YEAR_1, YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0

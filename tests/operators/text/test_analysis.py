@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.text.analysis import LONG, LONGEST, MOST, MOST_PAIRS, RUN, Token, analyse, join_neighbours
-from operators.text.words import split
+from operators.text.words import split_words
 from tests.growth import LINEAR, growth
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "analysis.md"
@@ -100,7 +100,7 @@ def test_tokens_are_parts_of_the_text(text: str, query: bool) -> None:
         assert 0 <= token.start < token.end <= len(text)
         assert 0 < token.atoms <= atoms - token.first
         # The signs within words and numbers stand for letters in the index.
-        assert len(split(token.text.translate(dict.fromkeys(map(ord, "./+#"), "a")))) == 1
+        assert len(split_words(token.text.translate(dict.fromkeys(map(ord, "./+#"), "a")))) == 1
         assert token.text == token.text.lower()
 
 

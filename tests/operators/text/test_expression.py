@@ -14,11 +14,11 @@ from operators.text.expression import (
     Parsed,
     parse,
 )
-from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.lexer import Leaf
 from operators.text.words import words
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
-A, B, C, D = (Word(name) for name in "abcd")
+A, B, C, D = (Leaf((name,)) for name in "abcd")
 
 
 def read(text: str) -> Expression:
@@ -64,67 +64,81 @@ def test_a_text_without_syntax_is_bare(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expression"),
     [
-        pytest.param('"exact phrase"', Phrase(("exact", "phrase")), id="a phrase"),
-        pytest.param('"Don\'t, ""stop"""', Phrase(("Don", "t", "stop")), id="a phrase with punctuation and quotes"),
-        pytest.param('"word"', Word("word"), id="a phrase of one word"),
-        pytest.param('"NOT" a', All((Word("NOT"), A)), id="an operator in quotes"),
+        pytest.param('"exact phrase"', Leaf(("exact", "phrase")), id="a phrase"),
+        pytest.param('"Don\'t, ""stop"""', Leaf(("Don", "t", "stop")), id="a phrase with punctuation and quotes"),
+        pytest.param('"word"', Leaf(("word",)), id="a phrase of one word"),
+        pytest.param('"NOT" a', All((Leaf(("NOT",)), A)), id="an operator in quotes"),
         pytest.param("a AND b", All((A, B)), id="and"),
         pytest.param("a OR b", Any((A, B)), id="or"),
         pytest.param("a NOT b", Not(A, (B,)), id="not"),
         pytest.param("a AND NOT b", Not(A, (B,)), id="and not"),
         pytest.param("(a)AND(b)", All((A, B)), id="an operator between parentheses"),
         pytest.param('"a"OR"b"', Any((A, B)), id="an operator between quotes"),
-        pytest.param("a AND b and c", All((A, B, Word("and"), C)), id="lower case is a word"),
-        pytest.param("pre*", Prefix("pre"), id="a prefix"),
-        pytest.param("a*b", All((Prefix("a"), B)), id="a prefix ends at its star"),
-        pytest.param("AND* OR*", All((Prefix("AND"), Prefix("OR"))), id="prefixes of an operator's letters"),
-        pytest.param("title*:a", All((Prefix("title"), A)), id="a prefix of a column's name"),
-        pytest.param("a ** (* b)", All((Prefix("a"), B)), id="another star says nothing"),
-        pytest.param("title:a", Word("a", ("title",)), id="a column"),
+        pytest.param("a AND b and c", All((A, B, Leaf(("and",)), C)), id="lower case is a word"),
+        pytest.param("pre*", Leaf((), "pre"), id="a prefix"),
+        pytest.param("a*b", All((Leaf((), "a"), B)), id="a prefix ends at its star"),
+        pytest.param("AND* OR*", All((Leaf((), "AND"), Leaf((), "OR"))), id="prefixes of an operator's letters"),
+        pytest.param("title*:a", All((Leaf((), "title"), A)), id="a prefix of a column's name"),
+        pytest.param("a ** (* b)", All((Leaf((), "a"), B)), id="another star says nothing"),
+        pytest.param("title:a", Leaf(("a",), "", ("title",)), id="a column"),
         pytest.param(
-            "TITLE:a Content:b", All((Word("a", ("title",)), Word("b", ("text",)))), id="its name in any case"
+            "TITLE:a Content:b",
+            All((Leaf(("a",), "", ("title",)), Leaf(("b",), "", ("text",)))),
+            id="its name in any case",
         ),
-        pytest.param('title:"a b" c', All((Phrase(("a", "b"), ("title",)), C)), id="a column of a phrase"),
-        pytest.param('title:"a"b', All((Word("a", ("title",)), B)), id="a column ends with its phrase"),
-        pytest.param("title:pre* a", All((Prefix("pre", ("title",)), A)), id="a column of a prefix"),
+        pytest.param('title:"a b" c', All((Leaf(("a", "b"), "", ("title",)), C)), id="a column of a phrase"),
+        pytest.param('title:"a"b', All((Leaf(("a",), "", ("title",)), B)), id="a column ends with its phrase"),
+        pytest.param("title:pre* a", All((Leaf((), "pre", ("title",)), A)), id="a column of a prefix"),
         pytest.param(
-            "title:a's b", All((Word("a", ("title",)), Word("s", ("title",)), B)), id="a column of a word cut in two"
+            "title:a's b",
+            All((Leaf(("a",), "", ("title",)), Leaf(("s",), "", ("title",)), B)),
+            id="a column of a word cut in two",
         ),
         pytest.param(
             "title:AND text:a:b",
-            All((Word("AND", ("title",)), Word("a", ("text",)), Word("b", ("text",)))),
+            All((Leaf(("AND",), "", ("title",)), Leaf(("a",), "", ("text",)), Leaf(("b",), "", ("text",)))),
             id="colons",
         ),
-        pytest.param("a* http://b 1:2", All((Prefix("a"), Word("http"), B, Word("1"), Word("2"))), id="plain colons"),
-        pytest.param('"a" sister\'s', All((A, Word("sister"), Word("s"))), id="punctuation cuts"),
-        pytest.param('"machine lear"*', PhrasePrefix(("machine",), "lear"), id="a phrase that ends in a prefix"),
-        pytest.param('"a b pre" *', PhrasePrefix(("a", "b"), "pre"), id="with a space before its star"),
-        pytest.param('"pre"*', Prefix("pre"), id="a prefix in quotes"),
+        pytest.param(
+            "a* http://b 1:2", All((Leaf((), "a"), Leaf(("http",)), B, Leaf(("1",)), Leaf(("2",)))), id="plain colons"
+        ),
+        pytest.param('"a" sister\'s', All((A, Leaf(("sister",)), Leaf(("s",)))), id="punctuation cuts"),
+        pytest.param('"machine lear"*', Leaf(("machine",), "lear"), id="a phrase that ends in a prefix"),
+        pytest.param('"a b pre" *', Leaf(("a", "b"), "pre"), id="with a space before its star"),
+        pytest.param('"pre"*', Leaf((), "pre"), id="a prefix in quotes"),
         pytest.param('""* a', A, id="a prefix of nothing"),
-        pytest.param("neur *", Prefix("neur"), id="a space before the star"),
+        pytest.param("neur *", Leaf((), "neur"), id="a space before the star"),
         pytest.param(
-            "SELECT * FROM t", All((Prefix("SELECT"), Word("FROM"), Word("t"))), id="a star that stands alone"
+            "SELECT * FROM t", All((Leaf((), "SELECT"), Leaf(("FROM",)), Leaf(("t",)))), id="a star that stands alone"
         ),
-        pytest.param("title: a title :a", All((Word("a", ("title",)),) * 2), id="a space beside the colon"),
-        pytest.param("content : a b", All((Word("a", ("text",)), B)), id="spaces around the colon"),
+        pytest.param("title: a title :a", All((Leaf(("a",), "", ("title",)),) * 2), id="a space beside the colon"),
+        pytest.param("content : a b", All((Leaf(("a",), "", ("text",)), B)), id="spaces around the colon"),
         pytest.param(
-            "content:(a OR b)", Any((Word("a", ("text",)), Word("b", ("text",)))), id="a column of parentheses"
+            "content:(a OR b)",
+            Any((Leaf(("a",), "", ("text",)), Leaf(("b",), "", ("text",)))),
+            id="a column of parentheses",
         ),
-        pytest.param("{title content}: a", Word("a", ("title", "text")), id="two columns"),
-        pytest.param("{content TITLE}:(a)", Word("a", ("title", "text")), id="in the order of the configuration"),
-        pytest.param("-title:a", Word("a", ("text",)), id="all columns but one"),
-        pytest.param("- title : a b", All((Word("a", ("text",)), B)), id="with spaces"),
-        pytest.param("-{title content}: a", Word("a", ()), id="all columns but all"),
+        pytest.param("{title content}: a", Leaf(("a",), "", ("title", "text")), id="two columns"),
         pytest.param(
-            "{title text}:(a content:(b))", All((Word("a", ("title", "text")), Word("b", ("text",)))), id="nested"
+            "{content TITLE}:(a)", Leaf(("a",), "", ("title", "text")), id="in the order of the configuration"
         ),
-        pytest.param("title:(content:a)", Word("a", ()), id="nested, of other columns"),
-        pytest.param("(title: a)", Word("a", ("title",)), id="in parentheses"),
-        pytest.param('"Title" : a', Word("a", ("title",)), id="a column in quotes"),
-        pytest.param('- {"title"content}:a', Word("a", ()), id="columns in quotes"),
+        pytest.param("-title:a", Leaf(("a",), "", ("text",)), id="all columns but one"),
+        pytest.param("- title : a b", All((Leaf(("a",), "", ("text",)), B)), id="with spaces"),
+        pytest.param("-{title content}: a", Leaf(("a",), "", ()), id="all columns but all"),
+        pytest.param(
+            "{title text}:(a content:(b))",
+            All((Leaf(("a",), "", ("title", "text")), Leaf(("b",), "", ("text",)))),
+            id="nested",
+        ),
+        pytest.param("title:(content:a)", Leaf(("a",), "", ()), id="nested, of other columns"),
+        pytest.param("(title: a)", Leaf(("a",), "", ("title",)), id="in parentheses"),
+        pytest.param('"Title" : a', Leaf(("a",), "", ("title",)), id="a column in quotes"),
+        pytest.param('- {"title"content}:a', Leaf(("a",), "", ()), id="columns in quotes"),
         pytest.param('"a": b', All((A, B)), id="a phrase before a colon"),
-        pytest.param("{title text}: AND*", Prefix("AND", ("title", "text")), id="a column of a prefix of such letters"),
-        pytest.param("title:NOT b", All((Word("NOT", ("title",)), B)), id="a column of an operator's letters"),
+        pytest.param(
+            "{title text}: AND*", Leaf((), "AND", ("title", "text")), id="a column of a prefix of such letters"
+        ),
+        pytest.param("title:NOT b", All((Leaf(("NOT",), "", ("title",)), B)), id="a column of an operator's letters"),
     ],
 )
 def test_a_text_with_syntax_is_an_expression(text: str, expression: Expression) -> None:
@@ -218,7 +232,7 @@ def test_a_malformed_text_is_bare_with_a_warning(text: str) -> None:
 def test_a_quote_behind_a_digit_is_an_inch_mark(text: str) -> None:
     """It opens no phrase."""
     assert bare(text).warnings == ()
-    assert read(f'"b {text[0]}" b') == All((Phrase(("b", *words(text[0]))), B))
+    assert read(f'"b {text[0]}" b') == All((Leaf(("b", *words(text[0]))), B))
 
 
 @pytest.mark.parametrize("text", ["404 NOT FOUND", "ERROR: NOT FOUND", "DO NOT RESUSCITATE"])
@@ -271,7 +285,7 @@ def test_positive_words_and_phrases_rank(text: str, leaves: tuple[str, ...], unc
 def test_only_configured_columns_are_columns() -> None:
     """Another configuration has other names."""
     assert parse("title:a", {"heading": "title"}).expression is None
-    assert parse("Heading:a", {"heading": "title"}).expression == Word("a", ("title",))
+    assert parse("Heading:a", {"heading": "title"}).expression == Leaf(("a",), "", ("title",))
 
 
 def test_an_expression_is_bounded_in_depth() -> None:
@@ -306,7 +320,7 @@ def test_what_fts5_has_beyond_this_is_named(text: str, named: str) -> None:
 
 def test_a_column_goes_with_what_is_behind_a_plain_sign() -> None:
     """`^` in a column, which FTS5 has, loses the sign alone."""
-    assert parse("title:^a b", COLUMNS).expression == All((Word("a", ("title",)), B))
+    assert parse("title:^a b", COLUMNS).expression == All((Leaf(("a",), "", ("title",)), B))
 
 
 def test_what_stands_in_a_phrase_is_no_construct() -> None:
@@ -321,8 +335,8 @@ def test_what_stands_in_a_phrase_is_no_construct() -> None:
         ("a*", A, "a"),
         ("a b*", All((A, B)), "a b"),
         ("a NOT b*", Not(A, (B,)), "a"),
-        ('"a b"*', Phrase(("a", "b")), "a b"),
-        ("title:a*", Word("a", ("title",)), "a"),
+        ('"a b"*', Leaf(("a", "b")), "a b"),
+        ("title:a*", Leaf(("a",), "", ("title",)), "a"),
     ],
 )
 def test_without_an_index_of_prefixes_a_prefix_is_a_word(text: str, expression: Expression, terms: str) -> None:

@@ -7,7 +7,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from operators.text.expression import MOST_OPEN, Expression, all_leaves, parse
-from operators.text.lexer import PhrasePrefix
 from tests.operators.text.expressions import COLUMNS, expressions, spelled, texts
 
 LONGEST = 8192
@@ -16,7 +15,7 @@ LONGEST = 8192
 @given(expressions, st.sampled_from([" AND ", " ", "\n"]))
 def test_an_expression_that_is_spelled_out_is_read_as_itself(expression: Expression, conjunction: str) -> None:
     """With AND as with white space, whatever words it holds."""
-    assume(sum(isinstance(leaf, PhrasePrefix) for leaf in all_leaves(expression)) <= MOST_OPEN)
+    assume(sum(leaf.is_open for leaf in all_leaves(expression)) <= MOST_OPEN)
     parsed = parse(spelled(expression, conjunction), COLUMNS)
     assert (parsed.expression, parsed.warnings) == (expression, ())
 

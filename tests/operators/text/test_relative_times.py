@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.dates import TemporalExpression
-from operators.text.times import temporal_expression
+from tests.operators.text.times import temporal_expression
 
 NOW = datetime(2024, 5, 20, 15, 30, tzinfo=UTC).timestamp()
 

@@ -24,7 +24,7 @@ from qdrant_edge import (
 )
 
 from operators.collections.analysers import Bm25
-from operators.text.words import split, words
+from operators.text.words import split_words, words
 from schemas.settings.qdrant import Bm25Settings
 
 PLAIN = Bm25(Bm25Settings(language="none"))
@@ -66,7 +66,7 @@ def test_words_are_the_engines(shard: EdgeShard, text: str) -> None:
     def matches(condition: FieldCondition) -> bool:
         return shard.count(CountRequest(exact=True, filter=Filter(must=[HasIdCondition({1}), condition]))) == 1
 
-    held = split(text)
+    held = split_words(text)
     assert all(matches(FieldCondition("text", match=MatchText(word))) for word in held)
     assert matches(FieldCondition("text", match=MatchPhrase(" ".join(held)))) == bool(held)
     assert len(PLAIN.document(text).indices) == len(set(words(text)))
@@ -75,8 +75,8 @@ def test_words_are_the_engines(shard: EdgeShard, text: str) -> None:
 @given(st.text())
 def test_words_are_cut_words_in_lower_case(text: str) -> None:
     """Each is not empty, its characters are the text's, and it is cut no further."""
-    assert [word.lower() for word in split(text)] == words(text)
-    assert all(word in text and split(word) == [word] for word in split(text))
+    assert [word.lower() for word in split_words(text)] == words(text)
+    assert all(word in text and split_words(word) == [word] for word in split_words(text))
 
 
 def test_words_by_hand() -> None:

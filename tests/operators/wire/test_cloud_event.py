@@ -60,14 +60,14 @@ def refused(sent: Message) -> tuple[DeadLetterClass, str]:
 def test_the_bindings_binary_example() -> None:
     """The Kafka binding's example of binary mode is read, attribute by attribute; the value is the data."""
     query = DECODE(binary())
-    assert query.asked.canonical.event.query_id == "q"
+    assert query.asked.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.BINARY, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
 def test_the_bindings_structured_example() -> None:
     """Its example of structured mode, with data of JSON, is the same event."""
     query = DECODE(structured(datacontenttype="application/json"))
-    assert query.asked.canonical.event.query_id == "q"
+    assert query.asked.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.STRUCTURED, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
@@ -256,7 +256,7 @@ def test_another_version_is_not_read(version: str) -> None:
 def test_the_data_is_a_query_like_any_other() -> None:
     """In base64, too, it is held to the query's own contract: versions, repeated keys, sizes, fields."""
     encoded = base64.b64encode(json.dumps(QUERY).encode()).decode()
-    assert DECODE(structured(data=..., data_base64=encoded)).asked.canonical.text == "t"
+    assert DECODE(structured(data=..., data_base64=encoded)).asked.text == "t"
     twice = base64.b64encode(b'{"query_id": "q", "text": "t", "text": "u"}').decode()
     assert refused(structured(data=..., data_base64=twice)) == (DeadLetterClass.INVALID, "a key is repeated")
     assert refused(structured(data={**QUERY, "schema_version": 2}))[0] is DeadLetterClass.UNSUPPORTED_VERSION

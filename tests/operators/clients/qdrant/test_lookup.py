@@ -58,12 +58,10 @@ async def pages(
     found = []
     following: After | None = After(None, 0)
     while following is not None:
-        asked.asked = replace(
-            asked.asked, canonical=replace(asked.asked.canonical, cursor=Cursor(b"", None, 0.0, following))
-        )
+        asked.asked = replace(asked.asked, cursor=Cursor(b"", None, 0.0, following))
         [answer] = await client.run("documents", [written.write(asked)["structured"]], 30)
         assert not isinstance(answer, BackendError)
-        page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
+        page = find_page(answer.values, asked.asked.after, asked.asked.limit)
         found.append([answer.hits.ids[index] for index in page.indexes])
         following = page.ends[-1] if page.more else None
     return found

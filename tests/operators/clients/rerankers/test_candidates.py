@@ -11,7 +11,7 @@ from operators.clients.rerankers.candidates import FRAME, LEAST, Candidates, roo
 from operators.clients.rerankers.listwise import CAPACITY
 from operators.query.backend_answers import Scores
 from operators.ranking.candidate import Candidate
-from operators.ranking.head import rerank
+from operators.ranking.head import rank_by_model
 from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog, PendingRequest
 from operators.runtime.batching.policy import Waiting
@@ -166,7 +166,7 @@ def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacit
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
         said = ModelScores(Candidates(capacity).combine(request, outcomes), len(fused))
         candidates = [Candidate(each.id, each.score) for each in fused]
-        return rerank(candidates, Rerank(weight=weight), Run(Facts(), model=said))
+        return rank_by_model(candidates, Rerank(weight=weight), Run(Facts(), model=said))
 
     assert merged(outcomes) == merged(outcomes[::-1]) == merged([kept])
     ordered = merged([kept])
