@@ -138,11 +138,11 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         said = [values_at(subject, each, fields) for each in documents]
     # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
     phrase = re.compile(rf"(?<!\w){re.escape(simplify(wish.words))}(?!\w)") if wish.words else _NOTHING
-    agree = [each.says(phrase) for each in documents]
-    verdicts = [_Verdict(FITS) if each else _limit(wish, values) for each, values in zip(agree, said, strict=True)]
-    if not any(said) and not any(agree):
-        # Nobody says anything: nothing changes.
-        verdicts = [_Verdict(FITS)] * len(documents)
+    verdicts = [_limit(wish, values) for values in said]
+    agree = [verdict.fails != FITS and each.says(phrase) for verdict, each in zip(verdicts, documents, strict=True)]
+    # Where nobody says anything, nothing changes.
+    silent = not any(said) and not any(agree)
+    verdicts = [_FITS if silent or each else verdict for verdict, each in zip(verdicts, agree, strict=True)]
     return _Judged(wish.model_copy(update={"field": fields[0] if fields and any(said) else wish.field}), verdicts)
 
 
@@ -168,6 +168,7 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
     return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
 
 
+_FITS: Final = _Verdict(FITS)
 _SAYS_NOTHING: Final = _Verdict(SILENT)
 
 
