@@ -33,9 +33,10 @@ def interval(
 ) -> Interval:
     """The percentile interval of the mean of paired differences, one a query, at least one.
 
-    Queries are drawn with replacement, as many as there are, `resamples` times; the interval ends at the quantiles (1 -
-    confidence)/2 and (1 + confidence)/2 of the means. Equal seeds give equal intervals. Source: Efron and Tibshirani,
-    An Introduction to the Bootstrap, 1993, 13.3; paired as in Sakai, SIGIR 2006.
+    Queries are drawn with replacement, as many as there are, `resamples` times; the interval ends at the quantiles
+    (1 - confidence)/2 and (1 + confidence)/2 of the means. Equal seeds give equal intervals, whatever the order of the
+    queries. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, 13.3; paired by query as in Sakai,
+    Evaluating evaluation metrics based on the bootstrap, SIGIR 2006.
     """
     # Sorted: which query has which difference must not matter.
     values = np.sort(np.fromiter(differences, float))
@@ -107,7 +108,10 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every metric's means; of `metric`, which decides, the sign test and all queries, by change and then by id."""
+    """Every metric's means, and of `metric`, which decides, the sign test and every query, the greatest change first.
+
+    Queries that changed equally are in the order of their ids.
+    """
 
     metric: str
     means: Mapping[str, Means]
@@ -134,7 +138,10 @@ class Comparison:
 
 
 def compare_systems(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
-    """Compare two systems on the same queries; `metric` decides. Source: own; `interval`, `sign_test` name theirs."""
+    """Compare two systems by their values of the same metrics and queries, at least one; `metric` decides.
+
+    Source: own; `interval` and `sign_test` name theirs.
+    """
     means = {}
     for name, values in first.items():
         differences = [second[name][query] - value for query, value in values.items()]
@@ -152,7 +159,8 @@ def jaccard(first: Collection[str], second: Collection[str]) -> float:
 
 
 def rank_biased_overlap(first: Sequence[str], second: Sequence[str], p: float = 0.9) -> float:
-    """The similarity of two rankings, to the shorter's depth, in which the first ranks count most: 1 of equal ones.
+    """The similarity of two rankings in which the first ranks count most: 1 of equal ones, 0 of lists without a common
+    document; of lists of different lengths the shorter's depth counts.
 
     Source: Webber, Moffat and Zobel, A similarity measure for indefinite rankings, TOIS 2010: equation 30, RBO_ext.
     """

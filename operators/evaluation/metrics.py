@@ -31,14 +31,20 @@ def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
 
 
 def recall_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """The share of relevant documents among the first `depth`; 0 without any. Source: trec_eval's `recall`."""
+    """The share of the relevant documents that is among the first `depth`; 0 without any.
+
+    Source: trec_eval's `recall`.
+    """
     relevant = sum(grade > 0 for grade in judged.values())
     found = sum(judged.get(document, 0) > 0 for document in ranking[:depth])
     return found / relevant if relevant else 0.0
 
 
 def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """1 / rank of the first relevant document among the first `depth`; 0 without. Source: Voorhees 1999, cut."""
+    """1 / rank of the first relevant document among the first `depth`, ranks from 1; 0 without one.
+
+    Source: Voorhees 1999, cut at a depth; trec_eval's `recip_rank` isn't cut.
+    """
     for rank, document in enumerate(ranking[:depth], 1):
         if judged.get(document, 0) > 0:
             return 1 / rank
@@ -46,7 +52,10 @@ def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> floa
 
 
 def ndcg_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """DCG of the first `depth` / that of the best order, or 0. Source: Järvelin and Kekäläinen 2002, linear gain."""
+    """Sum of grade / log2(rank + 1) over the first `depth`, divided by that of the best order; 0 without relevant.
+
+    Source: Järvelin and Kekäläinen 2002, with linear gain as in trec_eval's `ndcg_cut`.
+    """
     ideal = _dcg(sorted((grade for grade in judged.values() if grade > 0), reverse=True)[:depth])
     return _dcg([max(0, judged.get(document, 0)) for document in ranking[:depth]]) / ideal if ideal else 0.0
 
@@ -67,7 +76,10 @@ TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
 
 
 def by_query(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, dict[str, float]]:
-    """Metric -> query with a relevant document -> value; 0 without a ranking. Source: own; trec_eval's option `-q`."""
+    """Each metric of each query with a relevant document: metric -> query -> value; a query without a ranking has 0.
+
+    Source: own; as trec_eval's option `-q`.
+    """
     judged = relevant(qrels)
     return {
         name: {query: metric(run.get(query, ()), grades) for query, grades in judged.items()}
@@ -86,7 +98,10 @@ def mean(values: Collection[float]) -> float:
 
 
 def evaluate_run(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
-    """Mean of each metric over the queries with a relevant document. Source: trec_eval's averages with option `-c`."""
+    """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0.
+
+    Source: trec_eval's averages with its option `-c`.
+    """
     return {name: mean(values.values()) for name, values in by_query(run, qrels).items()}
 
 

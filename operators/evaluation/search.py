@@ -254,7 +254,10 @@ Figure = Callable[[Setting], float | None]
 
 @dataclass(frozen=True)
 class BestSetting:
-    """The best setting without the recipe's own values, its figure, and trials; `complete`: fewer than allowed."""
+    """The best setting, without values that are the recipe's own, and its figure; how many settings were tried.
+
+    `complete`: the search ended before the number of trials did.
+    """
 
     setting: Setting
     figure: float
@@ -263,7 +266,10 @@ class BestSetting:
 
 
 def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> BestSetting | None:
-    """The best of all combinations of listed values, of equals the first; None if none is possible. Source: own."""
+    """The best of all combinations of listed values; of equals the first. None if none is possible.
+
+    Source: own; a grid search.
+    """
     paths = [dimension.path for dimension in dimensions]
     scales = [dimension.scale for dimension in dimensions]
     every = list(itertools.product(*(scale.values if isinstance(scale, Choices) else () for scale in scales)))
@@ -278,8 +284,9 @@ def coordinate_search(dimensions: Sequence[Dimension], figure: Figure, most: int
     It begins with the recipe's own values, and with the first of those that are listed. Each parameter in turn moves to
     the value of its range with the greatest figure, until none moves; then to neighbours, in ever smaller steps. Then
     the same from the best of ten settings for each parameter that are drawn at random: parameters that only pay
-    together are found so. At last each change that brings nothing is taken back. Equal seeds and figures give equal
-    settings; None if none is possible. Source: Hooke and Jeeves 1961, over a grid and from several starts.
+    together are found so. A value moves only for a greater figure, and at last each change that brings nothing is taken
+    back. Equal seeds and figures give equal settings; None if no setting is possible. Source: Hooke and Jeeves 1961,
+    over a grid and from several starts.
     """
     search = _Search(dimensions, figure, most)
     complete = True

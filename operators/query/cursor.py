@@ -45,7 +45,9 @@ _LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2)
 
 @dataclass(frozen=True, slots=True)
 class PoolSlice:
-    """A slice of a merged pool behind `skip` records; `depth`: candidates of each leg, as others change the scores."""
+    """A slice of a merged pool: `skip` records were given, and each leg was asked for `depth`, on later pages, too:
+    another pool would have other scores.
+    """
 
     skip: int
     depth: int
@@ -90,8 +92,8 @@ class CursorCodec:
     def write(self, cursor: Cursor) -> str:
         """The cursor's one spelling. Raises ValueError for what it has no room for.
 
-        Integers have 64 bits, signed, counts 32, unsigned, depths 16, above 0; floats are finite; results at most
-        MOST_GIVEN.
+        Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite; there are at
+        most MOST_GIVEN results.
         """
         value: tuple[int | float, ...] = ()
         match cursor.position:

@@ -86,7 +86,10 @@ class Retrieval:
 
 @dataclass(slots=True)
 class InFlight:
-    """One query on its way. `deadline` and `started`, that of its present stage, are on the monotonic clock."""
+    """One query on its way; `answered`: only publishing is left.
+
+    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock.
+    """
 
     message: Message
     asked: Query

@@ -46,7 +46,10 @@ class Normaliser:
     config_hash: str
 
     def __call__(self, event: QueryEvent, headers: Headers, topic: str, sent: float) -> Normalised:
-        """The event's query; `sent` is its clock unless it has one. Raises InputError `invalid` or `cursor_invalid`."""
+        """The event's query; `sent` is its clock unless it has one, in Unix seconds.
+
+        Raises InputError: `invalid`, or `cursor_invalid` for a cursor that isn't this query's.
+        """
         # Before a denial, which is answered on the topic that the query names.
         reply = self.replies.choose(event.reply_to, headers, event.source, topic)
         source = identify(self.policies.identity, event.source, headers, topic)

@@ -25,7 +25,11 @@ from schemas.result import VECTOR
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
-    """The candidates by an indexed field's values, the first of several; equal ones by rank, those without last."""
+    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
+
+    Of several values the first in the order counts. Candidates of one value stay in the order of their ranks; those
+    without a value come last.
+    """
     descending = order_by.direction == "desc"
     first = max if descending else min
     values = [(first(_values(each.payload, order_by), default=None), each) for each in candidates]
@@ -201,8 +205,9 @@ class Outcome:
 class Answer:
     """A result event without the fields that are one query's own; other queries may be given it.
 
-    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has the position of a page that ends with
-    each result, `end` that of the whole page. `records` has the fields by which the firewall judges each document.
+    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
+    that ends with it, and `end` the position of the whole page's end. `records` has the fields by which the firewall
+    judges each document of an event that is to be cached: results may not have them.
     """
 
     event: Mapping[str, Any]

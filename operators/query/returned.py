@@ -64,7 +64,10 @@ def select(payload: Payload, fields: Sequence[str]) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The parts that results have; `matcher` finds the query's words; `share`: code points of each text searched."""
+    """The parts that a query's results have; `matcher` finds its words, None where it has none.
+
+    `share` is how much of each text is searched for passages: the part with the most of the query's words.
+    """
 
     returned: Returned | None
     hidden: tuple[str, ...] = ()

@@ -78,8 +78,8 @@ Request = QueryBatch | Count | Words | Scroll
 class Found(NamedTuple):
     """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
 
-    `whole`: they are all that there are. Of groups, `more`: there may be further ones; `lost`: why their search ended
-    early.
+    `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
+    groups; `lost`: why the search for them ended early.
     """
 
     hits: Hits

@@ -85,7 +85,10 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
-    """Ages in cycles if the query has one, else in days since update or creation. Source: engrava's `search_hybrid`."""
+    """Ages in cycles if the query has a cycle, else in days since the update, else since the creation.
+
+    Source: engrava's `search_hybrid`, which ages by cycles or by days.
+    """
     current = run.facts.cycle
     if current is None:
         now = run.facts.now
@@ -162,7 +165,10 @@ def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
 
 
 def boost_reflections(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
-    """Multiply reflections' scores; divide those below 0. Source: `reflection_boost` of engrava's `search_hybrid`."""
+    """Multiply the scores of reflections; a score below 0 is divided, so that a factor above 1 never lowers one.
+
+    Source: `reflection_boost` of engrava's `search_hybrid`, whose scores are never below 0.
+    """
     if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     up, down = stage.reflection_boost, 1 / max(stage.reflection_boost, 1 / MOST_BOOST)
@@ -208,7 +214,10 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
 
 
 def recency_weight(recipe: Recipe, cycle: int | None) -> float:
-    """The weight of recency among reflections alone: the stage's, or with a cycle the blend's. Source: own."""
+    """The weight of recency where reflections alone are ranked: the stage's, or else with a cycle that of the blend.
+
+    Source: own; engrava does not say its weight.
+    """
     stated = _stage(recipe).recency_weight
     if stated is not None:
         return stated

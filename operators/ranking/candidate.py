@@ -18,7 +18,11 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, finite scores, payloads, known versions; `more`: others may match, too."""
+    """One leg's hits, best first: ids, the leg's own finite scores, the payload fields that ranking reads, and the
+    points' versions where they are known.
+
+    `more`: it returned as many as it was asked for, so others may match.
+    """
 
     name: str
     status: LegStatus

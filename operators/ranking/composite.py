@@ -20,7 +20,10 @@ _LEAST: Final = -1e38
 
 
 def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:
-    """Weighted sum of relevance, recency, importance and quality. Source: memini's `search.RerankWith`, its weights."""
+    """Weighted sum of relevance (score / maximum), recency, importance and quality (quality / maximum).
+
+    Source: memini's `search.RerankWith`, with its weights, 0.80 for relevance and 0.20 for quality.
+    """
     relevance, highest = _scale_to_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
     behind: dict[str, Iterable[object]] = {}
@@ -67,7 +70,10 @@ _ACCESSES: Final = 1e15
 
 
 class Quality(NamedTuple):
-    """A document's quality before it is scaled, and what it is made of; ages that don't count there are None."""
+    """A document's quality before it is divided by the set's maximum, and the values that it was computed from.
+
+    `age_days` is None for a durable document, `unconfirmed_days` for any other: neither counts there.
+    """
 
     raw: float
     salience: float
@@ -110,7 +116,10 @@ def weekly_recency(age: float | None) -> float:
 
 
 def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Quality:
-    """salience * confidence * (1 + ln(1 + accesses)) * recency, 1 if durable. Source: memini's `Memory.Quality`."""
+    """salience * confidence * (1 + ln(1 + accesses)) * recency; a durable document's recency is 1.
+
+    Source: memini's `Memory.Quality`.
+    """
     payload = candidate.payload
     stated = payload.get("memory_tier")
     tier = stated if isinstance(stated, str) else ""
@@ -129,7 +138,10 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
 
 
 def salience(payload: Payload, tier: str, scale: float, run: Run) -> float:
-    """Its own, or tier's weight * (0.5 + 0.5 * importance). Source: memini's `Memory.Salience`; the own one is ours."""
+    """The payload's own, else the tier's weight * (0.5 + 0.5 * importance).
+
+    Source: memini's `Memory.Salience`; that a payload may state its own is our own.
+    """
     own = number(payload.get("salience"), 0.0, _GREATEST)
     if own is not None:
         return own
@@ -181,7 +193,10 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
 
 
 def proximity(age: float, temporal_expression: TemporalExpression) -> float:
-    """1 within the tolerance, linearly 0 at three times it; `age` in days. Source: memini's `search.RerankTemporal`."""
+    """1 within the tolerance of the time named, falling linearly to 0 at three times the tolerance; `age` in days.
+
+    Source: memini's `search.RerankTemporal`.
+    """
     away = abs(age - temporal_expression.days)
     if away <= temporal_expression.tolerance:
         return 1.0

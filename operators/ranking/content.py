@@ -25,7 +25,10 @@ VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202
 
 
 def fingerprint(text: str) -> int | None:
-    """A 63-bit hash of the content in NFKC, case and white space folded, as payloads have it; None of nothing."""
+    """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
+
+    Indexing stores it in each payload, so that ranking reads no texts.
+    """
     content = " ".join(nfkc(text).casefold().split())
     if not content:
         return None
@@ -150,12 +153,18 @@ _SCRIPTS: Final = (0x300, 0x1F000)
 
 
 def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
-    """A query's distinct keywords. Source: MemPalace's `reranker.extract_keywords` for English; other scripts own."""
+    """The distinct keywords of a query, without stop words.
+
+    Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
+    """
     return distinct_words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
 
 
 def overlap(asked: Collection[str], text: str) -> float:
-    """The share of keywords that are words of the text; 0 of none. Source: MemPalace's `reranker.keyword_overlap`."""
+    """The share of the asked keywords that are words of the text; 0 where nothing is asked.
+
+    Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
+    """
     folded = _fold(text)
     # Most texts hold few of the keywords even as parts of words: such texts need no splitting into words.
     within = [word for word in asked if word in folded]

@@ -37,7 +37,8 @@ def rarity(documents: int, frequency: int) -> float:
 def find_units(matches: Matches, ids: Set[str]) -> list[QueryUnit]:
     """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A candidate has an atom if a word or form of it covers the atom; a stop word is no atom of what has it inside.
+    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is no
+    atom of the words and forms that have it inside.
     """
     names: dict[tuple[int, int], str] = {}
     for word, span in matches.atoms.items():
@@ -74,9 +75,10 @@ def share_of_words(units: Sequence[QueryUnit]) -> dict[str, float]:
 
 
 def find_missing(ids: Set[str], matches: Matches | None) -> float:
-    """The share of a query, by rarity, that is words which none of these candidates has.
+    """The share of a query that is words which none of these candidates has, each word by its rarity.
 
-    Words of three letters or more without a digit count; 0 where nothing is known of the candidates. Source: own.
+    Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
+    Source: own.
     """
     if matches is None:
         return 0.0
@@ -86,7 +88,10 @@ def find_missing(ids: Set[str], matches: Matches | None) -> float:
 
 
 def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
-    """Share of the query that no candidate has; 0 where fuzzy found nothing of score NEAR. Source: own."""
+    """The share of a query that is words which no candidate of these legs has.
+
+    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
+    """
     near = [leg for leg in legs if leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR]
     return find_missing(frozenset().union(*[leg.ids for leg in legs]), matches) if near else 0.0
 

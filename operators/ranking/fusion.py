@@ -35,7 +35,10 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
-    """Combination of the legs' normalised scores. Source: memini's `search.FuseScores`, its alpha; means are own."""
+    """Combination of the legs' normalised scores; a leg without the document counts 0 in the sum.
+
+    Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
+    """
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in legs}
     found = [*legs, *(Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY})]
@@ -47,7 +50,10 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
-    """Sum of the legs' scores, scaled by mean and deviation. Source: Qdrant's `dbsf` (Mazzeschi 2023); own weights."""
+    """Sum of the legs' scores, each scaled by its leg's mean and deviation.
+
+    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
+    """
     values, scales = _normalise(legs, "dbsf")
     return _combine_legs(legs, values, scales, _weigh(legs, stage.weights, stage, run), _sum, stage, run)
 
@@ -143,12 +149,13 @@ COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], V
 
 
 def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
-    """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg without an answer leaves the other all
-    weight.
+    """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg that did not answer leaves all weight
+    to the other.
 
     A candidate that the vector leg did not return counts its bound, one that the keyword leg did not return counts 0,
     and so does a cosine or a BM25 below 0.
-    Source: MemPalace's `reranker.rerank`, which works on a search's distance; the similarity is our own.
+    Source: MemPalace's `reranker.rerank`, which works on the distance that a search returned; the similarity is our
+    own.
     """
     scored = {leg.name: leg.scores_by_id() for leg in legs}
     cosines, bm25 = scored.get(VECTOR, {}), scored.get(KEYWORD, {})
@@ -250,5 +257,8 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
 
 
 def bound(cosines: Mapping[str, float]) -> float:
-    """The greatest cosine of a document that the vector leg left out: its smallest, at least 0. Source: own."""
+    """The greatest cosine of a document that the vector leg did not return: its smallest, at least 0; 0 if it is empty.
+
+    Source: own.
+    """
     return max(0.0, min(cosines.values(), default=0.0))

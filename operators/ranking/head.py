@@ -105,8 +105,9 @@ def rank_by_model(candidates: list[Candidate], stage: Rerank, run: Run) -> list[
 def feedback(candidates: list[Candidate], stage: Feedback, run: Run) -> list[Candidate]:
     """(1 - weight) * score + weight * similarity, both min-max over the first candidates; the others follow.
 
-    The similarity is the cosine to the mean of the vectors of the best `top`, weighted by 1 / place; 0 without a
-    vector. Source: Rocchio 1971, whose moved query is compared with the candidates alone; weights and mix are our own.
+    The similarity is the cosine to the mean of the vectors of the best `top` that have one, weighted by 1 / place; 0
+    without a vector. Without vectors nothing changes. Source: Rocchio 1971, whose moved query is compared here with the
+    candidates alone; the weights and the mix are our own.
     """
     found = head(candidates, stage, run)
     if found is None:

@@ -48,10 +48,10 @@ def read_marks(marked: str) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
 
 
 def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fields: Sequence[str]) -> Matches | None:
-    """The candidates that have each of a query's words and forms, by their `payloads`; a form that none has is none of
-    it.
+    """Which candidates have which of a query's words and forms; `payloads` are those of the candidates by id.
 
-    None where a candidate has no marks: nothing is known of its words.
+    A form that no candidate has is none of the query. None where a candidate has no marks: nothing is known of its
+    words.
     """
     marked = [each for payload in payloads.values() if (each := payload.get(MARKS)) == "" or are_marks(each)]
     if len(marked) < len(payloads):

@@ -33,19 +33,28 @@ def rescale(scores: Sequence[float]) -> tuple[list[float], Scale]:
 
 
 def three_sigma(scores: Sequence[float]) -> Scale:
-    """Mean -/+ 3 sample deviations are 0 and 1, equal scores 0.5. Source: Qdrant's `three_sigma` (Mazzeschi 2023)."""
+    """Mean - 3 sample deviations becomes 0, mean + 3 becomes 1, not clamped; one score or equal ones become 0.5.
+
+    Source: Qdrant's `three_sigma`, distribution-based score fusion (Mazzeschi 2023).
+    """
     mean, deviation = _moments(scores, len(scores) - 1)
     return Scale(mean - 3 * deviation, 6 * deviation, 0.5)
 
 
 def z_score(scores: Sequence[float]) -> Scale:
-    """Deviations from the mean, in standard deviations; equal scores become 0. Source: OpenSearch's `z_score`."""
+    """Deviations from the mean, in standard deviations of the population; equal scores become 0.
+
+    Source: OpenSearch's normalisation technique `z_score`.
+    """
     mean, deviation = _moments(scores, len(scores))
     return Scale(mean, deviation, 0.0)
 
 
 def l2(scores: Sequence[float]) -> Scale:
-    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0. Source: OpenSearch's `l2`."""
+    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0.
+
+    Source: OpenSearch's normalisation technique `l2`.
+    """
     return Scale(0.0, math.hypot(*scores), 0.0)
 
 

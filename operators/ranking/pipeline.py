@@ -88,7 +88,11 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
 
 
 def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
-    """Rank on by the other stages. Raises InputError if a stage needs `now` and the facts have none. Source: own."""
+    """Rank on by the other stages: without a model's scores `rerank` passes its input on, and without the dense vectors
+    of the first candidates `feedback` and `smoothing` do.
+
+    Raises InputError if a stage needs `now` and the facts have none. Source: own.
+    """
     if ranked.run.facts.reflections_only:
         return ranked
     ranked.run.model = model

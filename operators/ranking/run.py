@@ -47,9 +47,10 @@ class Facts:
     """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
-    nothing is known of the candidates' words; `alike` are the similarities of a recorded pool. `decay` are the tiers
-    below the recipe's, the least specific first; `decay_half_life` is the default in days, None without decay.
-    `understood` are the query's wishes; `visible` leaves out the fields of a payload that the query may not see.
+    nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay`
+    are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the
+    profile has no decay. `understood` are the query's wishes; `visible` leaves out the fields of a payload that the
+    query may not see.
     """
 
     now: float | None = None
@@ -70,9 +71,9 @@ class Facts:
 class ModelScores(NamedTuple):
     """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
-    One without a score is irrelevant, unless it is `unscored`: the model was not asked. `selects`: the model only said
-    which is the best. `measure`: what a score is; `similarity`: late interaction's; `order`: it says only who is
-    better.
+    A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
+    `selects`: the model only said which is the best. `measure`: what a score is; `similarity`: late
+    interaction's; `order`: it says only who is better. `model` is its name.
     """
 
     scores: Mapping[str, float]
@@ -99,8 +100,8 @@ class QueryUnit(NamedTuple):
 class Evidence(NamedTuple):
     """The evidence of a query's words, worked out once: its units, and the sum for each candidate that has one.
 
-    For each unit that a candidate has, `information` has a value, and `support` a row with a column a candidate of
-    `sums`.
+    Of the units that a candidate has, in their order, `information` has one value each, and `support` a row with a
+    column for each candidate of `sums`.
     """
 
     units: Sequence[QueryUnit]
@@ -122,7 +123,10 @@ class ScoreExplanation:
 
 @dataclass(frozen=True, slots=True)
 class ScoreExplanations:
-    """The candidates' explanations, stages' `parameters`, and for each dropped one the stage and the ids before it."""
+    """The candidates' explanations, and for each dropped one the stage that dropped it, and the ids before that.
+
+    `parameters` are those of each stage, by its name.
+    """
 
     parameters: Mapping[str, Mapping[str, Any]]
     by_id: dict[str, ScoreExplanation] = field(default_factory=dict)
@@ -160,12 +164,12 @@ class ScoreExplanations:
 class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
-    `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of compared
-    candidates, by point id. `evidence` is that of the query's words, once it is known; `alike` has the similarities of
-    the candidates whose terms a stage compared; `misspelt` is the share of the query for which the leg fuzzy counts.
-    `reranked`: a model judged candidates, or a stage of the distance pipeline ran. `aged`: a stage read how old
-    candidates are. `off_scale`: an importance was outside its scale. `backends` are others than legs. `understood` are
-    the wishes as they were judged.
+    `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
+    that are compared with each other, by point id, as far as they were read. `evidence` is that of the query's words,
+    once it is known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the
+    share of the query for which the leg fuzzy counts. `reranked`: a model judged candidates, or a stage of
+    the distance pipeline ran. `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its
+    scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None before.
     """
 
     facts: Facts

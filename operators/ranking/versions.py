@@ -32,12 +32,12 @@ Pair = tuple[int, int]
 
 
 def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Candidate]:
-    """Put the newest version of a group first; if the query names a time, the newest from before its end, later ones
-    behind.
+    """Let the versions of a group exchange places and scores: the newest first; if the query names a time, the newest
+    from before its end, and behind these the later ones, the oldest first.
 
     A group is a candidate and those behind it whose score is at least (1 - margin) * its own, whose similarity to it is
-    at least `similarity`, and that have the same words of the query. They exchange places and scores. Where nothing is
-    known of the candidates' words nothing changes. Source: own.
+    at least `similarity`, and that have the same words of the query. Where nothing is known of the candidates' words
+    nothing changes. Source: own.
     """
     first = candidates[: stage.candidates]
     created = {place: said for place, each in enumerate(first) if (said := each.payload.get("created_at")) is not None}
@@ -92,9 +92,11 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
 
 
 def find_alike(candidates: Sequence[Candidate], pairs: Sequence[Pair]) -> Alike:
-    """The similarity of each pair, from LEAST on: that of the titles * the root of that of all terms, each by Jaccard.
+    """The similarity of each of these pairs, from LEAST on: that of the titles * the root of
+    that of all terms, each by Jaccard.
 
-    The title is the first of the searched fields; documents without its terms have the same. Source: own; Jaccard 1901.
+    The title is the first of the searched fields; documents without any term in it have the same one. Source: own;
+    Jaccard 1901.
     """
     places = sorted({place for pair in pairs for place in pair})
     marked: list[str] = [candidates[place].payload[MARKS] for place in places]

@@ -88,7 +88,10 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 class Token(NamedTuple):
-    """A word as it is searched for, or a form beside words, its place as written, its `first` atom and their number."""
+    """A word of a text as it is searched for, or a form beside the words, and its place in the text as written.
+
+    `first` is the number of its first atom in the text, and `atoms` is how many atoms it covers.
+    """
 
     text: str
     start: int
@@ -99,7 +102,10 @@ class Token(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Words without space between; `text`: as one, if a form; `risky`: two digits join; `number`: the last atom's."""
+    """Words that no white space divides. `text` is all of them as one, None where they make no form.
+
+    `risky`: two digits were joined. `number` is the last atom, if that is a number.
+    """
 
     text: str | None
     start: int

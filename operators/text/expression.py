@@ -119,7 +119,10 @@ def all_leaves(expression: Expression) -> Iterator[Leaf]:
 
 @dataclass(slots=True)
 class _Group:
-    """Operands between two parentheses, by what binds them, the loosest first; `columns` are those to look in."""
+    """The content of two parentheses, as far as it is read: the operands of each binding, the loosest first.
+
+    `columns` are those that it is looked for in.
+    """
 
     columns: Columns | None = None
     either: list[Expression] = field(default_factory=list)

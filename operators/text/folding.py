@@ -163,7 +163,10 @@ _METRIC: Final = {
 
 
 def normal_number(written: str) -> str:
-    """The number with a decimal point, without thousands' separators if it has both; 1.10 stays, for it is not 1.1."""
+    """The number with a decimal point, and without separators of thousands where it has both: 1.299,00 is 1299.00.
+
+    Digits behind the point stay, for version 1.10 is not 1.1.
+    """
     if _THOUSANDS.fullmatch(written):
         point = max(written.rfind("."), written.rfind(","))
         written = re.sub("[.,]", "", written[:point]) + "." + written[point + 1 :]

@@ -60,7 +60,10 @@ Token = Leaf | Operator | Open
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text's tokens, whether they hold any syntax, and the operators of FTS5 that are plain text here."""
+    """A text's tokens, whether there is any syntax among them, and the operators of FTS5 that are plain text here.
+
+    Without syntax parentheses are punctuation.
+    """
 
     tokens: list[Token]
     expert: bool
@@ -89,7 +92,10 @@ def plain(text: str) -> bool:
 
 
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
-    """The tokens of a text; `columns` maps a column's name in any case to the payload's field. Raises Malformed."""
+    """The tokens of any text; `columns` maps a column's name in any case to the payload's field.
+
+    Raises Malformed for a quote that isn't closed, and a column filter before an operator or another filter.
+    """
     return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
 
 

@@ -102,7 +102,10 @@ class _Window(NamedTuple):
 
 
 class Matcher:
-    """Finds a query's words by `terms`, those of the keyword leg; by `stop_words` if it has no others."""
+    """Finds a query's words in texts; `terms` are those of the keyword leg, none of a stop word.
+
+    `stop_words` are the terms by which a query that has nothing else is searched.
+    """
 
     def __init__(self, query: str, terms: Terms, stop_words: Terms = lambda _: ()) -> None:
         self._weights: list[float] = []
@@ -129,7 +132,10 @@ class Matcher:
             self._by_term |= dict.fromkeys(found, word)
 
     def part(self, text: str, size: int) -> int:
-        """The start of the first part of `size` code points that has the most of the query's words."""
+        """The start of the part of a text, of `size` code points, that has the most of the query's words.
+
+        The first of several; the text's beginning if it is short, or has no word.
+        """
         if len(text) <= size:
             return 0
         small = text.lower()
@@ -150,7 +156,10 @@ class Matcher:
         return bool(self._find(text))
 
     def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[TextPassage]:
-        """At most `most` passages, the best first, and at least one; `hints` count where no word of the query is."""
+        """At most `most` passages of a text, the best first; a text to be seen has one at least.
+
+        The `hints` count where the text has no word of the query.
+        """
         highlights = matches = self._find(text)
         if not matches:
             matches = sorted(_Match(hint.start, hint.end, number) for number, hint in enumerate(hints))

@@ -28,7 +28,10 @@ from operators.text.phrases import read_rows
 
 
 class _Unit(NamedTuple):
-    """A unit of time: its days, and tolerances of one, some, a few and several; `grows`: some and a few by number."""
+    """A unit of time: its days, and the tolerance of one ("a week"), some ("2 weeks"), a few and several of it.
+
+    `grows`: the tolerances of some and a few are for each of them.
+    """
 
     name: str
     days: float

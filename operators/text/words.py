@@ -68,6 +68,9 @@ def words(text: str) -> list[str]:
 
 
 def is_spelt(word: str) -> bool:
-    """True for a word that may be misspelt: of three letters or more, signs not counted, and without a digit."""
+    """True for a word that may be misspelt: of three letters or more, without a digit.
+
+    Signs are no letters, so a pair of characters of a script without spaces is none.
+    """
     letters = word if word.isascii() else [each for each in word if not unicodedata.category(each).startswith("M")]
     return len(letters) >= _SPELT and not any(letter.isdigit() for letter in word)
