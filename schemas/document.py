@@ -246,7 +246,10 @@ class DeletionEvent(Strict):
 
 
 def point_id(destination: str, namespace: str, document: str = "") -> str:
-    """A document's Qdrant point id: UUIDv5 of destination, namespace and id; without one, of the tombstone."""
+    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may contain any characters.
+
+    Without an id, which every document has, it is that of the namespace's tombstone.
+    """
     # Lengths keep ("a", "bc") and ("ab", "c") apart whatever the names hold.
     name = f"{len(destination)}:{destination}{len(namespace)}:{namespace}{document}"
     return str(uuid.uuid5(POINT_NAMESPACE, name))

@@ -62,7 +62,10 @@ _FIELDS: Final = {
 
 
 class InputError(RankstreamError):
-    """A message that cannot be processed, a dead letter of class `kind`; `field` is the first that is wrong, if any."""
+    """A message that cannot be processed. It becomes a dead letter of class `kind`.
+
+    `field` is the first that is wrong; None if the message is wrong as a whole.
+    """
 
     def __init__(self, kind: DeadLetterClass, message: str, field: str | None = None) -> None:
         super().__init__(message)

@@ -187,7 +187,10 @@ def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
 
 
 def _shape(document: Any, max_parts: int | None) -> tuple[int, int]:
-    """The number of keys, and of levels. Raises InputError `too_large` for more parts, before each is looked at."""
+    """The number of keys, and the number of levels of objects and arrays.
+
+    Raises InputError `too_large` for more parts, before anything else looks at each of them.
+    """
     keys = levels = nested = 0
     level = [document]
     while level:

@@ -119,7 +119,10 @@ _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def read_time(text: str) -> datetime:
-    """A time of RFC 3339, or of ISO 8601 in UTC; a second 60 is that after 59. Raises ValueError for any other text."""
+    """A time of RFC 3339, or one of ISO 8601 without an offset, which is in UTC; a second 60 is that after 59.
+
+    Raises ValueError for any other text.
+    """
     moment, leap = _parse(text)
     try:
         moment += timedelta(seconds=leap)
@@ -129,7 +132,10 @@ def read_time(text: str) -> datetime:
 
 
 def unix_seconds(value: object) -> float:
-    """Unix seconds of RFC 3339 with an offset, or themselves, in the years 1 to 9999. Raises ValueError otherwise."""
+    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds; a second 60 is that after 59.
+
+    Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
+    """
     if isinstance(value, str):
         moment, leap = _parse(value)
         if moment.tzinfo is None:

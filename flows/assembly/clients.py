@@ -77,7 +77,10 @@ Ping = Callable[[], bool]
 
 
 class InProcess(Resources):
-    """The parts that flows of a process share, made on demand; given `traces` are others' to close."""
+    """The parts that flows of a process share: its metrics and, made on demand, traces, Qdrant's engine and the models.
+
+    `traces` are others' to close; without them the process has its own.
+    """
 
     def __init__(self, settings: Settings, traces: TracerProvider | None = None) -> None:
         super().__init__()
@@ -168,7 +171,8 @@ class Clients:
     ) -> Mapping[str, Ping]:
         """Have the connections closed on the loop that opens them; the checks of backends, by name.
 
-        Qdrant's key must open all used collections, and their vectors fit: a server that is up is not enough.
+        Qdrant's key must open all collections that are used, and their vectors must fit: a server that is up helps
+        nobody whose collection is missing, forbidden or of another dimension.
         """
         for name, client in self.connections.items():
             resources.register(name, partial(_close, client, calls))
@@ -204,7 +208,10 @@ def _key_header(name: str, section: Section, header: str = "authorization") -> d
 
 
 def transport(name: str, section: Section, url: str, max_connections: int = 64) -> httpx.AsyncBaseTransport:
-    """Connections to the section's server by the environment's proxy and its own authorities. Raises ConfigError."""
+    """Connections to the section's server: by the proxy of the environment, and trusting the section's authorities.
+
+    Raises ConfigError for a file that can't be read.
+    """
     verify: ssl.SSLContext | bool = True
     if section.tls.ca is not None:
         try:

@@ -112,7 +112,10 @@ def choice(settings: Settings, group: str | None = None) -> Choice:
 
 
 def indexing_kafka(settings: Settings, in_process: InProcess) -> KafkaSettings:
-    """The running indexing flow's Kafka settings: with the group that the collections note, else the usual one."""
+    """The Kafka settings of the running indexing flow: its group is the one that the collections note.
+
+    If Qdrant does not say, the group of collections that note none.
+    """
     kafka = settings.kafka.indexing
     if settings.qdrant.path is not None:
         # Another process has it open, and has no generations.
@@ -146,7 +149,10 @@ def _notes(settings: Settings, generation: Generation | None, name: str) -> dict
 
 
 def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> list[Surveyed]:
-    """The survey of each configured collection, asked for once; of one unread in `timeout` seconds the error."""
+    """The survey of each configured collection; one that could not be read within `timeout` seconds has its error.
+
+    Each is asked for once, so that the error is the first symptom.
+    """
     with open_client(settings, in_process) as ask:
         given = settings.qdrant, partial(requirements, settings), timeout, choice(settings)
         return ask(lambda client: survey(client.without_retries(), *given), 2 * timeout + 1)
@@ -173,7 +179,10 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[MakingStep]
 
 
 def count_points(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
-    """The numbers of points that each filter matches in its collection; 0 without it. Raises BackendError."""
+    """The numbers of points that each of these filters matches in the collection of that name of the configuration.
+
+    Of one that isn't there, 0. Raises BackendError.
+    """
     surveyed = {each.name: each for each in survey_collections(settings, in_process, _SURVEY)}
     for each in surveyed.values():
         if each.error is not None:

@@ -47,7 +47,10 @@ _CLOSE_TIMEOUT: Final = 10.0
 
 
 class Replication:
-    """One member of a group, and what its flow runs on; `longest_try`: seconds that one try to deliver may take."""
+    """One member of a consumer group, and what its flow runs on; it starts only if every topic that it needs exists.
+
+    `longest_try` is how many seconds one try to deliver may take.
+    """
 
     def __init__(
         self,
@@ -60,8 +63,8 @@ class Replication:
         *,
         embedded: bool,
     ) -> None:
-        """Join the group of `kafka` to read `topic`; the `embedded` broker has every topic and tells nothing about
-        itself.
+        """Join the group of `kafka`, to read `topic`. `embedded`: the broker is the embedded one, which has every topic
+        as soon as it is named, and tells nothing about itself.
 
         Raises ConfigError and DeliveryError.
         """

@@ -27,7 +27,10 @@ CopyPage = Callable[[str, str, str | None], tuple[int, str | None]]
 
 
 class DocumentStages:
-    """The stages behind `decode`, None where unused; `count` is called for each document that is unreadable."""
+    """The stages behind `decode`, each None where the settings have no use for it.
+
+    `count` is called for each document that the embedder can't read.
+    """
 
     def __init__(
         self, settings: Settings, made: Clients, catalogue: Catalogue, count: Callable[[], None] = lambda: None
@@ -41,7 +44,10 @@ class DocumentStages:
 
 
 class IndexingParts:
-    """The indexing flow's parts, a member of `group` on so many partitions. Raises ConfigError and BackendError."""
+    """The parts of the indexing flow, a member of `group` that reads a topic of so many partitions.
+
+    Raises ConfigError and BackendError.
+    """
 
     def __init__(self, settings: Settings, made: Clients, member: Replication, group: str, partitions: int) -> None:
         self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
@@ -68,7 +74,10 @@ def _start(settings: Settings, made: Clients, catalogue: Catalogue, calls: Event
 
 @contextmanager
 def open_copier(settings: Settings, in_process: InProcess) -> Iterator[CopyPage]:
-    """Copies documents into the collections of these settings, in a block. Raises ConfigError and BackendError."""
+    """Have documents copied into the collections of these settings, until the block ends.
+
+    Raises ConfigError and BackendError.
+    """
     calls = EventLoopThread(Wakeup())
     made = Clients.of(settings, in_process, in_process.metrics("indexing"))
     try:

@@ -59,7 +59,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Parts:
-    """The search flow's parts; None for a stage whose backend is not configured. Raises ConfigError."""
+    """The search flow's parts, made of the settings; None for a stage whose backend is not configured.
+
+    Raises ConfigError.
+    """
 
     def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: WatermarkReader) -> None:
         _warn(settings)
@@ -261,7 +264,10 @@ class PolicyFiles:
 
 
 def _policy_check(settings: Settings, fields: FieldMap) -> PolicyCheck:
-    """The check of a policy, which all policies have passed. Raises ConfigError."""
+    """The check of a policy, and the first of all that there are. Raises ConfigError.
+
+    A collection of another tool may not be able to answer a policy's filter.
+    """
     of_names = settings.check_policy
 
     def check(path: str, policy: SourcePolicy) -> None:

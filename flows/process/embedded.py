@@ -90,7 +90,10 @@ def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -
 def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
 ) -> AbstractContextManager[Embedded]:
-    """Start a broker and open the index in the directory `index`. Raises ConfigError."""
+    """Start a broker and open the index in the directory `index`. Raises ConfigError.
+
+    The indexing flow makes its collection where there is none.
+    """
     return _start(embedded_settings(index, overrides), provider)
 
 

@@ -33,7 +33,10 @@ class Health:
     """
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, *, tries: int = 1) -> None:
-        """Listen on the first free one of `tries` ports from `port` on; 0 is any. Raises ConfigError without one."""
+        """Listen on the first free one of `tries` ports from `port` on; 0 is any free one.
+
+        Raises ConfigError if there is none.
+        """
         self._paths: Mapping[str, Mapping[str, Probe]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         self._say_ready: Callable[[], None] = lambda: None
         self._registry = registry

@@ -49,7 +49,10 @@ def freeze_heap() -> None:
 
 @dataclass(eq=False)
 class Replica:
-    """Feeds a flow. `watchdog`: seconds that the worker may stand still; `resources` are closed behind the flow."""
+    """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
+
+    `resources` are closed when the flow has ended. `pings` are true for each backend that answers.
+    """
 
     replication: Replication
     flow: Dataflow
@@ -128,7 +131,10 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
 
 
 def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
-    """A replica of the indexing flow, in its collections' group. Raises ConfigError, DeliveryError and BackendError."""
+    """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
+
+    It makes the collections that do not exist. Raises ConfigError, DeliveryError and BackendError.
+    """
     group = ensure_collections(settings, in_process).group or settings.kafka.indexing.group_id
     kafka, topic = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics.documents
     metrics = in_process.metrics("indexing")

@@ -115,7 +115,10 @@ class _History:
 
 
 class Supervision:
-    """Pure decisions about `count` replicas, which have `patience` seconds to drain; `now` is of a monotonic clock."""
+    """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
+
+    It is pure: `now` is seconds on one monotonic clock.
+    """
 
     def __init__(self, count: int, patience: float) -> None:
         self._patience = patience
@@ -148,7 +151,10 @@ class Supervision:
         return due
 
     def ended(self, index: int, code: int, now: float) -> float | None:
-        """A replica ended with this exit code, or a signal, negative: seconds until its next start, if there is one."""
+        """A replica that ran has ended, with this exit code, or by the signal of this number, negative.
+
+        Returns the seconds until its next start; None if there is none, because the command ends.
+        """
         ran = now - self._running.pop(index)
         if self._exit_code is not None:
             if code not in _DRAINED:

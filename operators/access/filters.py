@@ -276,7 +276,10 @@ def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
 
 
 def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
-    """The questions of a filter to its field's index: each needs an answer, by any member. A nested one has none."""
+    """The questions of a filter to its field's index: each of these needs an answer, any member of it will do.
+
+    A nested filter has none of its own: those in it have.
+    """
     match wanted:
         case Eq(value=value):
             return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})] if _is_double(value) else _asks_of([value])

@@ -94,7 +94,10 @@ def visibility(payload: Mapping[str, Any]) -> tuple[object, list[str]]:
 
 
 def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter:
-    """The access filter under a policy. Raises ValueError for an unknown clearance, which `policy.judge` denies."""
+    """The access filter of a query whose source has this policy.
+
+    Raises ValueError for an unknown clearance; `policy.judge` denies such a query before.
+    """
     filters = tuple(policy.filters)
     if not firewall.enabled:
         return AccessFilter(namespace, filters=filters)

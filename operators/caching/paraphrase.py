@@ -114,7 +114,10 @@ def wording(text: str) -> tuple[str, ...]:
 
 
 def _fold(text: str) -> str:
-    """The text in NFKC and lower case, with single spaces; a capital A within it stays, since it is no article."""
+    """The text in NFKC and in lower case, its words separated by single spaces.
+
+    A capital A within the text stays, since it is no article.
+    """
     if not text.isascii():
         # NFKC would make one number of 10² and 102.
         text = nfkc(text.translate({ord(each): f"^{each}" for each in set(text) if _is_raised(each)}))

@@ -64,7 +64,10 @@ def direction(vector: Sequence[float]) -> VectorRow | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likeness:
-    """Queries are alike if their fingerprints are equal and their directions similar, or the `same` within rounding."""
+    """Two queries are alike if their directions are similar enough and their fingerprints equal.
+
+    `same`: only the same direction, to the rounding of float32, is similar enough.
+    """
 
     direction: VectorRow
     fingerprint: bytes

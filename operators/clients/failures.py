@@ -144,7 +144,10 @@ async def bisect(
 
 
 class _Kind(NamedTuple):
-    """A kind of failure, by the error's words without its numbers. A success of `scope` ends it; None: any success."""
+    """A kind of failure: its words are those of the error, whose numbers don't count.
+
+    A success of `scope` ends the outage; None: any success of the backend.
+    """
 
     scope: Hashable
     reason: Reason

@@ -79,8 +79,9 @@ class ScoreCache:
 class VerdictCache:
     """The verdicts of one reranker on at most `size` candidates in all; those longest unused leave first.
 
-    A verdict holds for the same namespace, query, and texts in the same order, in any documents: a reranker that
-    compares its candidates, or leaves some out, may judge a text otherwise among others. Any thread may use it.
+    A verdict holds for the same namespace and query, and for the same texts in the same order, in any documents: a
+    reranker that compares its candidates, or leaves some out, may judge a text otherwise among others. With a cached
+    verdict, further pages cost no call. Any thread may use it.
     """
 
     def __init__(self, size: int) -> None:

@@ -41,7 +41,8 @@ _TURKISH: Final = frozenset({"turkish", "tr"})
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `fields`, the `columns`, are searched, each with its weight. `name` distinguishes the analyser from every other.
+    `analysis` is the version of the analysis. `fields`, the `columns`, are searched, each with its weight. `name`
+    distinguishes the analyser from every other.
     """
 
     def __init__(

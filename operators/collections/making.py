@@ -101,9 +101,10 @@ async def ensure(
 ) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. `writes`:
-    documents will be written to each collection, so one of another program is refused; else it is left alone. Raises
-    ConfigError for that and for all else that isn't as documents need it, before anything is made. Raises BackendError.
+    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. The creation of
+    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
+    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
+    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:

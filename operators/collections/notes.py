@@ -22,7 +22,11 @@ _BY_ACCESS: Final = "same tier and labels"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The making of a collection by `rankstream reindex`; `group` has its offsets, it `replaces` the one before."""
+    """The making of a collection by `rankstream reindex`.
+
+    `group` has the offsets of the documents topic that stand for it, `replaces` is the collection before it, if there
+    was one.
+    """
 
     group: str
     replaces: str | None = None

@@ -121,7 +121,10 @@ async def _next(
 
 
 async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
-    """The number of documents of each namespace, without those that have expired. Raises BackendError."""
+    """The number of documents of each namespace, without those that have expired. Raises BackendError.
+
+    Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
+    """
     alive: dict[str, Any] = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
@@ -137,7 +140,10 @@ async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: floa
 
 
 async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[AliasMove]:
-    """Give the aliases back to the collections before, in one step; the moves. Raises ConfigError, BackendError."""
+    """Give the aliases back to the collections before, in one step; the moves that this was.
+
+    Raises ConfigError where there is none, and BackendError.
+    """
     moves = await _find_replaced(qdrant, names, timeout)
     if not moves:
         missing = "no alias has a collection that rankstream reindex put in place of another"
@@ -163,7 +169,10 @@ async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: fl
 
 
 async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[str]:
-    """Delete the collections that others replaced, and return their names; a configured name becomes an alias."""
+    """Delete the collections that those of the aliases replaced; their names. Raises BackendError.
+
+    A name that becomes free is given to its collection as an alias.
+    """
     dropped = []
     for move in await _find_replaced(qdrant, names, timeout):
         await qdrant.drop_collection(move.after, timeout=timeout)

@@ -64,7 +64,10 @@ class _Room(threading.local):
 
 
 class AvroSchema:
-    """A writer's schema; `references`: those that it names, each before its users. Raises NotAvro and ImportError."""
+    """A writer's schema. `references` are the schemas that it names, each before those that name it.
+
+    Raises NotAvro, and ImportError without the library.
+    """
 
     def __init__(self, schema: str, references: Sequence[str] = ()) -> None:
         from fastavro import parse_schema, schemaless_reader

@@ -43,7 +43,10 @@ _FEATURE: Final = "transaction.version"
 
 
 class Feature(NamedTuple):
-    """A feature of Kafka: its requests with their least versions, and what follows without it; `needed` to start."""
+    """A feature of Kafka: the requests that it needs, each with the least version, and the consequence of its absence.
+
+    `needed`: the flows do not start without it.
+    """
 
     name: str
     requests: Mapping[int, int]
@@ -129,7 +132,10 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def administration(settings: KafkaSettings) -> Iterator[Any]:
-    """The broker's administration, by kafka-python. Raises FatalDelivery if it is away, refuses or doesn't answer."""
+    """The administration of the settings' broker, by kafka-python.
+
+    Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
+    """
     reach(settings)
     try:
         admin = KafkaAdminClient(**connection(settings))
@@ -158,7 +164,10 @@ def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Fe
 
 
 def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -> None:
-    """Log features that the broker lacks, and untried versions. Raises FatalDelivery if it lacks what a flow needs."""
+    """Log each feature that the broker lacks and the flows can do without, and each version that was not tried.
+
+    Raises FatalDelivery if the broker lacks what a flow needs, or doesn't answer.
+    """
     with administration(settings) as admin:
         for each in _lacking(admin, settings, mode):
             if each.needed:

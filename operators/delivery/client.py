@@ -58,7 +58,10 @@ READ_HEADERS: Final = MAX_HEADERS + 32
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """A record as it was read; `timestamp` in seconds; no `headers`: more than READ_HEADERS, or a name not in UTF-8."""
+    """One record as a consumer read it; `timestamp` in seconds.
+
+    It has no `headers` if they can't be read: there are more than READ_HEADERS, or a name isn't UTF-8.
+    """
 
     partition: TopicPartition
     offset: int
@@ -93,7 +96,10 @@ class RecordRefused(Exception):
 
 
 def find_refusal(failures: Iterable[tuple[ProducerRecord, int | None]]) -> RecordRefused | None:
-    """The refusal among records, by the codes that they failed with; of several the first: others are refused again."""
+    """The refusal among records and the codes by which each failed; None if none was refused for itself.
+
+    Of several refusals the first: the records of the others are refused again.
+    """
     refusals = [(record, found) for record, code in failures if (found := refusal_code(code)) is not None]
     if not refusals:
         return None
@@ -126,7 +132,10 @@ class Consumer(Protocol):
         """Join the group. Raises RetriableDelivery while the topic isn't known."""
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """All fetched records, each partition's in order; waits `timeout` s for the first. Raises RetriableDelivery."""
+        """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
+
+        Raises RetriableDelivery.
+        """
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         """The commit of each partition, metadata included; None where the group has committed nothing."""
@@ -143,7 +152,10 @@ class Consumer(Protocol):
         """
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions alone, from these offsets. Raises RetriableDelivery, also if one was taken away."""
+        """Read these partitions, and no others, from these offsets.
+
+        Raises RetriableDelivery, also if one was taken away meanwhile.
+        """
 
     def fetch(self, partitions: Sequence[TopicPartition], *, wanted: bool) -> None:
         """Fetch these partitions, or no longer; the member stays in the group."""
@@ -155,7 +167,10 @@ class Consumer(Protocol):
         """The membership under which offsets are committed; from any thread."""
 
     def commit(self, commits: Commits, group: GroupMetadata) -> None:
-        """Commit offsets alone, from any thread. Raises FatalDelivery, and RetriableDelivery without membership."""
+        """Commit offsets outside a transaction, under that membership; from any thread.
+
+        Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
+        """
 
     def close(self) -> None:
         """Leave the group."""
@@ -165,7 +180,10 @@ class Producer(Protocol):
     """Makes records and offsets durable together. One thread calls it."""
 
     def prepare(self) -> None:
-        """Be ready for the next `deliver`. Raises FatalDelivery, and RetriableDelivery without an answer."""
+        """Be ready for the next `deliver`.
+
+        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
+        """
 
     def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
@@ -242,7 +260,10 @@ class TopicReader(ABC):
         return self._offsets(self._positions, timeout, from_end=True)
 
     def committed(self) -> dict[int, int]:
-        """Committed offsets of the settings' group by partition, else the first there are. Raises RetriableDelivery."""
+        """Committed offsets by partition: those of the settings' group, or else the first that there are.
+
+        Raises RetriableDelivery.
+        """
         return self._offsets(self._positions, self._call_timeout, from_end=False) | self._committed()
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
@@ -303,7 +324,10 @@ class KafkaClient(ABC):
         return self._reader(topic, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> TopicReader:
-        """A reader of committed records from a topic's beginning or end. Raises RetriableDelivery, also if unknown."""
+        """A reader of committed records from a topic's beginning, or from its present end.
+
+        Raises RetriableDelivery while the topic isn't known or the broker doesn't answer.
+        """
         return self._reader(topic, "read_committed", self._settings.request_timeout, from_end=from_end)
 
     @abstractmethod
@@ -312,7 +336,10 @@ class KafkaClient(ABC):
 
     @abstractmethod
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
-        """An initialised producer, which fences its predecessor of that id. Raises RetriableDelivery, FatalDelivery."""
+        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
+
+        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
+        """
 
     @abstractmethod
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:

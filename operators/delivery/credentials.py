@@ -89,7 +89,11 @@ class TokenSource:
         self._fresh_until = 0.0
 
     def token(self) -> BearerToken:
-        """A valid token, renewed at 3/4 of its life. Raises ConfigError, and RetriableDelivery for its issuer."""
+        """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
+
+        Raises ConfigError for a file that can't be used or a missing signer, and RetriableDelivery for an issuer that
+        gives none.
+        """
         path = self._sasl.token_file
         if path is not None:
             with _naming("kafka.sasl.token_file", path):

@@ -22,7 +22,10 @@ _HEADER: Final = 10
 
 
 class RecordForm(Enum):
-    """The form of an output record: `way_out` decides it. A refusal is the result `invalid`, next to a dead letter."""
+    """The form of an output record: `operators.delivery.way_out` decides it.
+
+    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
+    """
 
     RESULT = auto()
     REFUSAL = auto()
@@ -34,7 +37,11 @@ class RecordForm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecord(ProducerRecord):
-    """A record that ends a message, next to others of its origin; `cause` and `message` make its further forms."""
+    """A record that ends a message. All records of one origin are delivered together.
+
+    `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
+    `message`.
+    """
 
     origin: Origin
     trace: Trace | None = None

@@ -57,7 +57,10 @@ class FencedProducer:
         self._reason = ""
 
     def prepare(self) -> None:
-        """Replace a retired producer. Raises FatalDelivery, and RetriableDelivery, also if the new one has retired."""
+        """Replace the producer if it has retired.
+
+        Raises RetriableDelivery, also if the replacement has retired already, and FatalDelivery.
+        """
         if self._producer is not None and (reason := self._producer.retirement()) is not None:
             self._reason = reason
             self._producer.close()

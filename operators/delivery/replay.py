@@ -117,7 +117,10 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Selects the letters that match every field given; the originals' times in Unix seconds, `until` excluded."""
+    """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
+
+    The time of a letter is that of its original message.
+    """
 
     classes: frozenset[DeadLetterClass] = frozenset()
     stage: str | None = None

@@ -216,7 +216,10 @@ def _client(settings: SchemaRegistrySettings) -> Any:
 @dataclass(frozen=True)
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """Reads each message behind the id of a schema by that schema, as JSON of at most `max_bytes`. The registry is
-    waited for without a bound: by all messages if they are `ordered`, else by those whose schema is not there.
+    waited for without a bound.
+
+    `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
+    schema is not there.
     """
 
     step = "deserialise"

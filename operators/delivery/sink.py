@@ -57,7 +57,10 @@ _RETRY: Final = 0.1
 
 @dataclass(eq=False)
 class Delivery:
-    """The sink's thread: transactions begin `interval` seconds apart; `failed` hears why the thread has ended."""
+    """The sink's thread. `start` and `close` are called by the process.
+
+    `interval`: seconds from the begin of a transaction to the next one's; `failed` hears why the thread has ended.
+    """
 
     producer: Producer
     consumer: Consumer
@@ -94,7 +97,10 @@ class Delivery:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Deliver the queued records at once and conclude, in at most `timeout` seconds, if the thread runs."""
+        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds.
+
+        Returns at once if the thread does not run.
+        """
         if not self._thread.is_alive():
             return
         with self._changed:

@@ -122,7 +122,9 @@ class ConsumerLoop:
         self.wakeup.set()
 
     def check(self) -> None:
-        """Raise FatalDelivery if a failure ended the source; raised in the worker, it would be the engine's panic."""
+        """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
+        engine's, which would print its own stack.
+        """
         if self._failure is not None:
             raise FatalDelivery(str(self._failure)) from self._failure
 
@@ -134,7 +136,10 @@ class ConsumerLoop:
         self.consumer.close()
 
     def take(self) -> list[Message]:
-        """Messages read since the last call, or the first of many. Raises StopIteration at the end or a failure."""
+        """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
+
+        Raises StopIteration at the end, and after a failure, which `check` raises.
+        """
         self.moved_at = time.monotonic()
         if self._failure is not None or self._drained:
             raise StopIteration
@@ -308,7 +313,10 @@ class ConsumerLoop:
 
 @dataclass(eq=False)
 class Lag:
-    """Reports unread records, and those behind open transactions, by the ends that the client heard; on its thread."""
+    """Reports the unread records to the metrics, and those that can't be read yet because a transaction is open.
+
+    Source: the partitions' ends that the client last heard of. For the consumer's thread.
+    """
 
     consumer: Consumer
     ledger: Ledger

@@ -110,7 +110,10 @@ _UNAUTHORIZED: Final = 29
 
 
 def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
-    """The configuration of each topic of the settings, None where there is no such topic. Raises FatalDelivery."""
+    """The configuration of every topic of the settings as far as the broker tells it, None where it does not exist.
+
+    Raises FatalDelivery.
+    """
     names = [*_plan(settings)]
     with administration(settings) as admin:
         there = set(admin.list_topics())

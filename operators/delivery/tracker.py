@@ -82,7 +82,10 @@ class OffsetTracker:
         return sum(1 for offset in self._seen if offset not in self._done)
 
     def see(self, offset: int) -> bool:
-        """Note an offset that was read; False if already answered. Raises RepeatedOffset unless it is the highest."""
+        """Note that `offset` was read; False if an earlier owner has answered it already.
+
+        Raises RepeatedOffset for an offset that isn't above the last one.
+        """
         if offset < self.next_offset:
             raise RepeatedOffset(f"offset {offset}, and not {self.next_offset} or above")
         self._seen.append(offset)

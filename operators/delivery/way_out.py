@@ -56,8 +56,11 @@ Target = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """Makes the output records of one flow: `replies` choose places, or `results`; `max_bytes` are the known limits of
-    topics; `source` is that of CloudEvents; without `tells`, refused messages have dead letters alone.
+    """Makes the output records of one flow.
+
+    `replies` choose the place of a result; others go to `results`. `max_bytes` is the largest record of each topic
+    whose limit is known. `source` is that of results that are CloudEvents. Without `tells`, refused messages have dead
+    letters alone.
     """
 
     results: str
@@ -214,7 +217,10 @@ class WayOut:
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
-    """The record for a rejected message: the message itself, and headers that say why and, for an old one, when."""
+    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why.
+
+    Of an old message the timestamp is in a header.
+    """
     message, origin = rejected.message, rejected.message.origin
     # A float of seconds rounds the latest possible times up.
     stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None

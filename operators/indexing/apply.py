@@ -286,7 +286,7 @@ class Writer(DocumentStage[InputError | None]):
         return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
 
     async def _forget(self, deletion: DeletionInFlight) -> Refusal | None:
-        """Delete what a deletion of many names."""
+        """Delete what a deletion of many names. Its error, if it is refused."""
         filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
         forgotten = Forgotten.of(deletion.version, [condition(on_index(each, able.indexed)) for each in filters])

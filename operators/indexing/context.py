@@ -99,7 +99,10 @@ def join_contents(window: Window) -> str:
 
 
 class Context(NamedTuple):
-    """A context's window, its documents' dense vectors, and which of those that it is written for have `left`."""
+    """The content of a context: its window, and the dense vectors of the documents in it that have one.
+
+    `left`: which of the documents that it is written for are in it no more.
+    """
 
     window: Window
     dense: tuple[DenseVector, ...]

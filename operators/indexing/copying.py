@@ -39,7 +39,10 @@ Event = dict[str, Any]
 
 
 def events_of(payload: Mapping[str, Any], vector: Sequence[float] | None = None) -> list[tuple[int, Event]]:
-    """The events that give this document, with versions in ms: the upsert, then patches of what they changed."""
+    """The events that give the document with this payload, each with its version in ms: the upsert, then patches.
+
+    A field that a patch changed has no other value than the patch's.
+    """
     patches, version = read_patches(payload), payload[VERSION]
     fields = {name: value for name, value in payload.items() if not name.startswith(_OWN) and name not in patches}
     upsert = fields if vector is None else {**fields, VECTOR: vector}
@@ -61,7 +64,10 @@ class Copier:
     timeout: float
 
     async def copy_page(self, source: str, target: str, offset: str | None) -> tuple[int, str | None]:
-        """Copy the page at `offset`: its count of documents, the next offset. Raises BackendError for the source."""
+        """Copy the page that begins at `offset`: the number of its documents, and where the next page begins.
+
+        Raises BackendError where the source can't be read; the target is waited for.
+        """
         page = await self.qdrant.scroll(source, limit=_PAGE, offset=offset, timeout=self.timeout)
         shown = {each.id: each.payload for each in page.records if {NAMESPACE, VERSION} <= each.payload.keys()}
         tombstones = [

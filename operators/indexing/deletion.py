@@ -319,7 +319,10 @@ class Expiry:
     clock: Callable[[], float] = time.time
 
     async def delete_periodically(self) -> None:
-        """Delete again and again, until cancelled; a failure is logged, a defect raised behind all collections."""
+        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
+
+        A defect is raised after all collections have had their turn.
+        """
         while True:
             defect: Exception | None = None
             for collection in self.collections:

@@ -62,7 +62,11 @@ class Load(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """A stage's limits: `timeout` (s) next to each item's own, `max_batch` without a policy; 0 calls are no limit."""
+    """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
+
+    `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
+    or less is no limit.
+    """
 
     timeout: float
     max_batch: int
@@ -142,7 +146,11 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call; `took` is its duration unless untypical; `answered`: it brought answers, or was given up by then."""
+    """A call: its number of units, and the number of requests that wait for it.
+
+    `took` is its duration in seconds; None if that says nothing of how long calls take. `answered`: it brought answers,
+    otherwise it was given up by then.
+    """
 
     started: float
     waiting: int
@@ -155,7 +163,10 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """The item of a request, its calls by their first unit of it, and the seconds `waited` before the latest began."""
+    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it.
+
+    `waited`: the seconds before the latest of them began.
+    """
 
     item: Any
     batch_key: BatchKey

@@ -59,7 +59,9 @@ class Wakeup:
         self._event.set()
 
     def set(self, pause: float = PAUSE) -> None:
-        """Wake the waiting source, or end its next wait at once, at least `pause` seconds after its last wait."""
+        """Wake the waiting source, or let its next wait end at once, but `pause` seconds after its last wait at the
+        earliest.
+        """
         if self._loop is None:
             self._event.set()
         elif threading.get_ident() != self._thread:
@@ -116,7 +118,10 @@ class EventLoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _RETRY) -> None:
-        """Run endless `work` until the loop closes, from another thread; after a logged failure again in `pause` s."""
+        """Run `work`, which does not end by itself, until the loop closes. From another thread.
+
+        If it fails, the log says so, and it begins again after `pause` seconds.
+        """
 
         async def run() -> None:
             while True:
@@ -131,7 +136,9 @@ class EventLoopThread:
         asyncio.run_coroutine_threadsafe(run(), self.loop)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call back on the loop's thread, at once if the calling one, which waits for the event, attends the loop."""
+        """Call back on the loop's thread, at once where the calling one attends the loop. From the one that waits for
+        the wake-up event.
+        """
         if self._attended:
             callback(*arguments)
         else:

@@ -45,7 +45,8 @@ class Admission:
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
 
-        Raises InputError for what the collection can't give: an order, a group, neighbours, a filter.
+        Raises InputError for an order that no index gives, and for a filter that Qdrant can't answer, or refuses in the
+        collection's strict mode.
         """
         query.started = time.monotonic()
         asked, event = query.asked, query.asked.event

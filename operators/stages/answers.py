@@ -242,7 +242,9 @@ def _likeness(query: InFlight) -> Likeness | None:
 
 
 def _first_expiry(query: InFlight) -> int | None:
-    """The time in ms at which the first document of the answer expires, neighbours and groups included, if any."""
+    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
+    counts in the groups of these; None if none does.
+    """
     outcome, groups = query.outcome, query.outcome.results.groups
     around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
     shown = (groups[id_].candidates for id_ in outcome.payloads if id_ in groups)

@@ -48,7 +48,11 @@ class QueryStage(AsyncStage[Request, Outcome]):
 
 
 class BackendStage(QueryStage[Request, Outcome]):
-    """Asks one backend for each query; `name` is its name in losses, `step` in steps, whose candidates it `counts`."""
+    """The request of a query to one backend, and the use of the answer.
+
+    `name` is the stage's name in the losses of results, `step` its name among the steps of the query.
+    `counts`: the number of candidates after the step is of interest.
+    """
 
     name: ClassVar[str]
     counts: ClassVar[bool] = False
@@ -93,7 +97,10 @@ Value = TypeVar("Value")
 
 
 class PointStage(BackendStage[list[str], Mapping[str, Value]]):
-    """Reads points of a collection by id, those of many queries in one request, whose key is name and target."""
+    """A stage that reads points of a collection by their ids, those of many queries in one request.
+
+    An outcome has each point's content, by its id; the batch key is the stage's name and the target.
+    """
 
     @abstractmethod
     async def read(self, target: Any, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:

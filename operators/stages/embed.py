@@ -31,7 +31,9 @@ _UNKNOWN_SIGNS: Final = f"{_UNKNOWN} some signs of the text, so they are searche
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """True if the query has a text, no vector, and a use for an embedding: in its plan or a reranker of `tokens`."""
+    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
+    an embedding.
+    """
     asked, plan = query.asked, query.asked.plan
     if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
@@ -79,7 +81,10 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     async def call(self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Vector | BackendError]:
-        """One call for the texts, each once; vectors are cached; a refused call, say for a long text, is bisected."""
+        """One call for the texts, in which no text is asked for twice; usable vectors are cached.
+
+        If the call is refused, say for a text longer than the model's context, its texts are bisected.
+        """
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
 

@@ -33,7 +33,10 @@ _OF_NEIGHBOURS: Final = frozenset({"id", TEXT, GROUP, ORDER, EXPIRES})
 
 @dataclass(frozen=True)
 class Fetching(PointStage[Mapping[str, Any]]):
-    """Fetches the payloads that a query's first `depth` candidates lack, without the index's own fields."""
+    """Fetches the payloads of each query's first `depth` candidates that it does not have yet.
+
+    `fields` leaves out what the index has of the searched fields.
+    """
 
     name: ClassVar = "fetch"
     counts: ClassVar = True
@@ -61,7 +64,10 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return await self.qdrant.retrieve(target, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
-        """Take over the payloads that the query may see; what is deleted or has expired is no candidate any more."""
+        """Take over the payloads; a document deleted or expired since the legs saw it is no candidate any more.
+
+        What the query may not see is not cached, either.
+        """
         expired = _expired(query, answer)
         payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
         outcome, missing = query.outcome, self._missing(query)
@@ -82,7 +88,10 @@ class Fetching(PointStage[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class Comparing(PointStage[NDArray[np.float16]]):
-    """Reads the vectors `dense` of first candidates, for recipes that compare some, as unit vectors of 16 bits."""
+    """Reads the vectors `dense` of each query's first candidates if its recipe compares candidates, and there are two.
+
+    They become unit vectors of 16 bits, which pools record.
+    """
 
     name: ClassVar = "similarity"
 
@@ -167,7 +176,10 @@ def _making(query: InFlight) -> Making:
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> list[Seen]:
-    """The legs' view of these points, by the latest version that one saw; 0, of a search by a filter, says nothing."""
+    """The legs' view of these points; where one saw a later version than another, that one.
+
+    A search by a filter alone gives every point the version 0, which says nothing.
+    """
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
         found = dict(zip(leg.ids, leg.versions, strict=False))

@@ -150,7 +150,10 @@ class Fuzzy(SearchLeg):
 
 
 def is_misspelt(query: InFlight) -> bool:
-    """True if a word that may be misspelt is in no candidate; keeps the matches that it finds, for ranking."""
+    """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant.
+
+    Keeps the matches that it finds, for ranking.
+    """
     found = _answered(query)
     query.outcome.matches = _matches(query, found)
     return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0

@@ -56,7 +56,10 @@ def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: S
 
 @dataclass(frozen=True)
 class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
-    """Embeds the texts of a page that have no word of the query, for passages; otherwise these are the beginnings."""
+    """Embeds the texts of a page that have no word of the query, for queries whose results have passages.
+
+    Where the model does not answer, a passage is the text's beginning, as with other embedders.
+    """
 
     name: ClassVar = "locate"
 

@@ -251,7 +251,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return {id_: text for id_, text in zip(first, texts, strict=True) if blank or VISIBLE.search(text)}
 
     def _without_score(self, query: InFlight, read: Sequence[str], outcome: Scores) -> frozenset[str]:
-        """The read candidates that were not sent, that the reranker refused, or that it should have scored."""
+        """Those of the first candidates that are not sent, those that the reranker refused, and those that it should
+        have scored.
+        """
         unscored = frozenset(read).difference(outcome)
         # Most answers have a score for each, and no text is joined a second time.
         if not unscored or not self._judges:
@@ -269,7 +271,9 @@ def rerank(step_id: str, up: Batches, stage: Reranking | None, calls: EventLoopT
 
 
 def rank(query: InFlight) -> InFlight:
-    """Rank the candidates to the end, by the stages that need more than the legs gave. A lookup keeps its order."""
+    """Rank the candidates to the end, by the stages that need more than the legs gave. The order of a lookup stays as
+    it was asked for.
+    """
     asked, plan, outcome = query.asked, query.asked.plan, query.outcome
     if asked.shape is not QueryShape.SEARCH or not outcome.ranked:
         return query

@@ -171,7 +171,10 @@ PATIENCE: Final = 5.0
 
 
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
-    """Tracers' provider; its end takes `patience` s at most. Raises ConfigError for an unknown exporter or protocol."""
+    """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
+
+    Raises ConfigError for an unknown exporter or protocol.
+    """
     processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
     if not processors:
         return trace.NoOpTracerProvider()

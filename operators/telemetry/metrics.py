@@ -37,7 +37,10 @@ AT_ONCE: Final = 1000
 
 
 class Histogram(prometheus_client.Histogram):
-    """Prometheus's histogram, which counts its samples when it is collected, or when AT_ONCE of them wait."""
+    """Prometheus's histogram, whose samples are counted when it is collected, or when AT_ONCE of them wait.
+
+    The collected metrics are the same as if each had been counted by itself, within rounding of the sum.
+    """
 
     def _metric_init(self) -> None:
         super()._metric_init()

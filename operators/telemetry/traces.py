@@ -121,7 +121,10 @@ class QueryTrace:
 
     @contextmanager
     def calling(self, name: str, attributes: Attributes, traces: Sequence[Trace]) -> Iterator[None]:
-        """The current span of one call: for one query in its trace, for several a trace of its own with links."""
+        """The span of one call for the queries of these recorded traces, as the current span.
+
+        The call for one query is a part of its trace. The call for several is a trace of its own, with links to theirs.
+        """
         carried = [each for each in traces if isinstance(each, QueryTrace)]
         links = [Link(each._process.get_span_context()) for each in carried] if len(carried) > 1 else None
         context, whole = Context() if links else self._context, {**attributes, "rankstream.batch.size": len(carried)}

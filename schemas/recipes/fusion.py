@@ -166,7 +166,9 @@ Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="I
 
 
 class DecayTier(Numeric):
-    """One tier of decay parameters: global, destination, collection or source policy. The most specific one wins."""
+    """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
+    a field wins.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

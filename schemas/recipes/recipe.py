@@ -58,7 +58,9 @@ class Problem(NamedTuple):
 
 
 class RecipeError(ValueError):
-    """An invalid recipe: the wrong stages, parameters, bounds and values, and the number of `more`."""
+    """An invalid recipe. The message names the wrong stages, parameters, bounds and values, and how many `more` there
+    are.
+    """
 
     def __init__(self, *problems: Problem, more: int = 0) -> None:
         super().__init__(join_first((problem(*each) for each in problems), more))
@@ -185,7 +187,10 @@ class Recipe:
 
     @cached_property
     def later(self) -> tuple[RecipeStage, ...]:
-        """The stages from the first that needs a model or vectors on. Exact words count ahead of a model and behind."""
+        """The other ones: from the first that needs a model's scores or dense vectors on.
+
+        Exact words count ahead of a model, for what it reads, and behind it.
+        """
         stages = list(self.stages[self._fetching :])
         if stages and isinstance(stages[0], Rerank):
             stages[1:1] = [stage for stage in self.ahead if isinstance(stage, Coverage)]

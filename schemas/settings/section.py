@@ -107,7 +107,10 @@ class Section(Numeric):
         return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
 
     def secret(self, name: str) -> str | None:
-        """The secret without surrounding white space, given or of its file. Raises OSError if that can't be read."""
+        """The secret without surrounding white space, read from its file if one is configured.
+
+        Raises OSError if the file can't be read.
+        """
         path: Path | None = getattr(self, f"{name}_file")
         if path is not None:
             return read_secret(path)

@@ -45,8 +45,9 @@ class Form:
 
 
 def quote(text: str) -> str:
-    """Write `text` as a JSON string that it can't end: one line, every character of it printable, in any script.
+    """Write `text` as a JSON string that it can't end: one line, every character of it printable.
 
+    Line separators, invisible characters and lone surrogates are escaped, as are quotes; letters of any script are not.
     Neither `<`, `[` nor `◁` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
     servers take those for the end of a message wherever they stand.
     """
@@ -72,7 +73,10 @@ class ChatMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API. `structured` gives the fields that ask for structured output; `read` finds the message in an answer."""
+    """An API: its path, the name of its limit of tokens, and what a request has beside its prompt.
+
+    `structured` gives the fields that ask for structured output, by the way. `read` finds the message in an answer.
+    """
 
     path: str
     prompt: Callable[[str, str], Fields]
@@ -109,7 +113,10 @@ def _read_anthropic(answer: Any) -> ChatMessage | None:
 
 
 def _join(blocks: list[Any]) -> str | None:
-    """Join the blocks' texts and tools' inputs, without thoughts and other types; None if one of them is no block."""
+    """Join the blocks' texts and tools' inputs; blocks of other types, such as thoughts, are left out.
+
+    None if one of them is no block.
+    """
     texts: list[str] = []
     for block in blocks:
         match block:
@@ -194,9 +201,10 @@ class NoCompletion(BackendBadResponse):
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model behind one backend; `parameters` are further fields of each request, and None leaves a field out.
+    """A model behind one backend, which is asked for at most `max_tokens` tokens.
 
-    A refusal of the model, or of a content filter, is BackendBadResponse, and so is an answer without an end or a text.
+    `parameters` are further fields of each request; one that is None is left out. A refusal of the model, or of a
+    content filter, is BackendBadResponse, and so is an answer that was cut, or has no text.
     """
 
     backend: Backend
@@ -207,7 +215,10 @@ class ChatModel:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     async def complete(self, system: str, user: str, form: Form, *, timeout: float) -> str:
-        """Return the text of one whole answer, which should hold JSON of `form`, but may hold anything."""
+        """Return the text of one whole answer within `timeout` seconds; raises BackendError.
+
+        The text should hold JSON of `form`, but may hold anything.
+        """
         control = Call(self.api.path, self._body(system, CONTROL, form), self._read)
         body = self._body(system, user, form)
         call = Call(self.api.path, body, self._read, repeatable=True, control=control)

@@ -42,9 +42,10 @@ async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: floa
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
-    """Read the last JSON object in a chat model's answer, for thoughts may precede it; None if it names no time.
+    """Read the last JSON object in a chat model's answer: before it there may be thoughts.
 
-    Raises BackendBadResponse if there is no object, or its days or tolerance are no integers in range; 2.0 is one.
+    An object whose `days` and `tolerance` are null is None. Raises BackendBadResponse if there is no object, or if its
+    `days` isn't an integer (2.0 is one) of 0 to 36,500, or its `tolerance` one of 1 to 3,650.
     """
     found = next(filter(None, map(_parse, reversed(_OBJECT.findall(answer)))), None)
     if found is None:

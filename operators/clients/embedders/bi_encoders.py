@@ -29,8 +29,9 @@ PREFIX: Final = "prefix"
 class EmbeddingApi:
     """The API of a server: calls are posted to `path`, with the texts in the field `texts`, and `fields`.
 
-    `members` lead to the list in an answer, of {index, embedding} if it is `indexed`, otherwise of vectors in the
-    texts' order. `dimensions` and `model` name the fields of these; no `model`: the server has one alone.
+    `members` lead to the list of vectors in an answer; none of them: the answer is the list. `indexed`: it is a list of
+    {index, embedding}; otherwise of vectors in the texts' order. `dimensions` names the field of the vectors' length,
+    and `model` that of the model, None where a server has one alone.
     """
 
     path: str
@@ -156,9 +157,10 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
 
 
 def sparse(rows: list[Any], backend: str) -> list[SparseVector]:
-    """Read each row as a sparse vector, without terms of the value 0: a list of {index, value}, or an object.
+    """Read each row as a sparse vector: a list of {index, value}, or an object of indices and values.
 
-    Raises BackendBadResponse for a term that is none or comes twice, and for a value that is no number of 32 bits.
+    A term of the value 0 is left out, so that an empty vector says nothing of its text. Raises BackendBadResponse for
+    a term that is none or comes twice, and for a value that is no number of 32 bits.
     """
     return [_sparse(row, backend) for row in rows]
 

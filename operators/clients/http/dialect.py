@@ -37,7 +37,10 @@ _OUTAGES: Final = _UNREAD | {502, 504, 520, 524}
 
 
 def by_status(name: str, status: int, words: str = "", reason: Reason | None = None) -> BackendError:
-    """The error of a status: 408 is a time-out, 429 and 5xx are outages, others bad answers, for this `reason`."""
+    """The error that a status means: 408 is a time-out, 429 and 5xx are outages, others are bad answers.
+
+    `reason` is that of a bad answer, where the key is not refused.
+    """
     message = f"{name}: status {status}" + (f": {words}" if words else "")
     if status == HTTPStatus.REQUEST_TIMEOUT:
         return BackendTimeout(message, status)

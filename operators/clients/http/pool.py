@@ -44,7 +44,11 @@ class Met(Enum):
 
 
 class PooledTransport(httpx.AsyncBaseTransport):
-    """The pool of one event loop; `max_connections` bounds it, 0 is no bound, and own connections are beyond it."""
+    """Used on one event loop.
+
+    A connection that was idle for `keep_alive` seconds isn't used again. `max_connections` bounds the pool, 0 is no
+    bound; connections of their own are beyond it.
+    """
 
     def __init__(self, *, max_connections: int, keep_alive: float, verify: ssl.SSLContext | bool) -> None:
         self._max_connections = max_connections

@@ -137,8 +137,9 @@ CONTROL: Final = "water"
 class Call(NamedTuple, Generic[T]):
     """A request, of which each try is the same: its path, its body, and the reading of the parsed answer.
 
-    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads. `control`
-    is a small request that a backend in order answers: it tells whether a request is at fault or the backend.
+    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads, so it may
+    be sent again on a new connection when an old one breaks. `control` is a small request that a backend in order
+    answers: it tells a request that the backend cannot digest from a backend that fails.
     """
 
     path: str

@@ -53,7 +53,10 @@ Forward = Callable[[list[int]], Sequence[Result]]
 
 
 class Cores:
-    """The cores that models use, each for one pass at a time: `threads`, by default all. Tokenizers use as many."""
+    """The cores that models use, each for one pass at a time: `threads`, all of them by default.
+
+    Tokenizers, which have threads of their own, use as many, unless the environment says another number.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None:
@@ -153,7 +156,10 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def plan_passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
-    """The passes for texts of these `lengths`: as many as keep all cores at work to the end; or each text `alone`."""
+    """The passes for texts of these `lengths`: as many as keep all cores at work to the end.
+
+    `alone`: each text has its own, as it must where the texts of a pass change each other's results.
+    """
     padded = _PADDING * sum(lengths)
     rounds = max(1, math.ceil(padded / (TOKEN_BUDGET * cores)))
     budget = max(_LEAST_BUDGET, math.ceil(padded / (rounds * cores)))
@@ -175,7 +181,10 @@ def mask(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 class Worker:
-    """A thread a core that runs functions, first come first served; passes of an `urgent` one begin before others'."""
+    """A thread a core that runs functions, first come first served; `name` identifies the worker in messages.
+
+    `urgent`: its passes begin before those of others.
+    """
 
     def __init__(self, name: str, cores: Cores, *, urgent: bool = True) -> None:
         self._name = name

@@ -152,7 +152,9 @@ class MiniLM:
         )
 
     def _unknown_share(self, text: str) -> tuple[float, bool]:
-        """The share of letters, digits and unknown signs that are in unknown tokens; true if there are such signs."""
+        """The share of letters, digits and unknown signs, of those that the model reads, that are in unknown tokens,
+        and true if there are such signs. Signs that it knows take nothing from the share.
+        """
         found = self._tokenise(text)
         found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
@@ -183,7 +185,10 @@ def model_file(name: str, distribution: str = DISTRIBUTION) -> Path:
 
 
 def load_weights(path: Path | None = None) -> Tensors:
-    """The tensors of the published safetensors file, which is installed or at `path`, by name. Raises ConfigError."""
+    """Return the tensors of the safetensors file `path`, the installed one by default, by name.
+
+    Raises ConfigError if the file can't be read or isn't the published one, byte for byte.
+    """
     from safetensors.numpy import load as parse
 
     tensors: Tensors = parse(read_published(path or model_file("model.safetensors"), SHA256))
@@ -191,7 +196,10 @@ def load_weights(path: Path | None = None) -> Tensors:
 
 
 def read_published(path: Path, sha256: str) -> bytes:
-    """The bytes of the file `path`. Raises ConfigError if it can't be read or has another hash than the published."""
+    """Return the bytes of the file `path`, which are those of this hash.
+
+    Raises ConfigError if the file can't be read or isn't the published one.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -206,7 +214,8 @@ def read_published(path: Path, sha256: str) -> bytes:
 def ensure_graph(directory: Path, bits: Bits = 32, load: Callable[[], Tensors] = load_weights) -> Path:
     """Return the path of the graph with weights of `bits` in `directory`, built from `load()` unless its hash is right.
 
-    Many processes may do this at once. Raises CacheNotWritable, and what `load` raises.
+    Many processes may do this at once: a file appears whole or not at all. Raises CacheNotWritable if the
+    directory can't be written, and what `load` raises.
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}-{bits}.onnx"
     if not _is_built(path, BUILT_SHA256[bits]):

@@ -88,7 +88,10 @@ def bits_of(precision: Precision, cpuinfo: Path = _CPUINFO) -> Bits:
 
 
 def has_dot_products(cpuinfo: Path = _CPUINFO) -> bool:
-    """True if the system says that the processor has instructions for sums of 8-bit products: VNNI, AMX, or Arm's."""
+    """True if the processor has instructions for sums of 8-bit products: VNNI, AMX, or the dot products of Arm.
+
+    False where the system doesn't tell.
+    """
     return not _DOT_PRODUCTS.isdisjoint(_flags(cpuinfo))
 
 
@@ -187,7 +190,10 @@ def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
 
 
 def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
-    """Write what `content` makes in a scratch directory; the file appears whole or not at all, or CacheNotWritable."""
+    """Write what `content` returns, which has a scratch directory: the file appears whole or not at all.
+
+    Raises CacheNotWritable if the directory can't be written.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left_behind in path.parent.glob(f"{_SCRATCH}*"):
@@ -204,10 +210,11 @@ def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
 
 
 def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]]) -> None:
-    """Divide channels of activations, by the activation's name, by a factor, and multiply the weights' rows by it.
+    """Divide channels of activations by a factor, and multiply the rows of the weights that they meet by it.
 
-    The products are the same. But a pass has one scale for an activation: a channel far larger than the others takes
-    their bits. Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
+    `outliers` has the factor of each channel by the activation's name. The products are the same. But a pass has one
+    scale for an activation, so a channel far larger than the others takes their bits.
+    Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
     """
     from onnx import helper, numpy_helper
 
@@ -232,7 +239,10 @@ def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]
 
 
 def quantise(model: "onnx.ModelProto", bits: Bits, scratch: Path) -> Path:
-    """Write `model` with weights of 8 or 7 `bits` into a file in `scratch`; its nodes are renamed. Raises OSError."""
+    """Write `model` with weights of 8 or 7 `bits` in its products into a file in `scratch`; its nodes get other names.
+
+    Raises OSError if the directory can't be written.
+    """
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -310,7 +320,10 @@ def divide_norms(model: "onnx.ModelProto") -> None:
 
 
 def compute_one_token(model: "onnx.ModelProto") -> None:
-    """Compute what follows the last attention for one token alone where no other is read, as by a classifier."""
+    """Compute the end of the last layer for one token alone where no other is read, as by a classifier.
+
+    The end begins behind the layer's attention, by which tokens have something from each other.
+    """
     from onnx import helper
 
     graph = model.graph

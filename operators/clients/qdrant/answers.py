@@ -24,7 +24,10 @@ WHOLE_NUMBERS: Final = "uint8"
 
 
 class PayloadTest(NamedTuple):
-    """A choice of points: `test` is given a point's id and these fields of its payload."""
+    """A choice of points by their payloads.
+
+    `test` is given a point's id and these fields of its payload.
+    """
 
     fields: Sequence[str]
     test: Callable[[str, Payload], bool]
@@ -87,7 +90,10 @@ def read_count(result: object) -> int:
 
 
 class Facet(NamedTuple):
-    """The number of points by value; approximate if not `exact`. `cut`: the commonest values alone may be in it."""
+    """The number of points by value, for the commonest values.
+
+    `cut`: there may be other values. Not `exact`: the numbers are approximate.
+    """
 
     counts: dict[str | int, int]
     cut: bool
@@ -250,7 +256,11 @@ _LONGEST: Final = 300
 
 
 def error_of(name: str, status: int, body: bytes) -> BackendError:
-    """The error of an answer without success. Its message quotes Qdrant's own text, in one line."""
+    """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
+
+    A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
+    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
+    """
     words = _words(body)
     if words is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.

@@ -131,7 +131,10 @@ class QdrantClient(ABC):
     async def records(
         self, collection: str, where: Filter, *, limit: int, fields: Sequence[str], timeout: float
     ) -> AsyncIterator[Record]:
-        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds."""
+        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds.
+
+        Raises BackendError.
+        """
         offset: str | None = None
         while True:
             page = await self.scroll(collection, where, limit=limit, fields=fields, offset=offset, timeout=timeout)
@@ -141,7 +144,7 @@ class QdrantClient(ABC):
                 return
 
     async def count(self, collection: str, where: Filter | None = None, *, timeout: float) -> int:
-        """The number of points that the filter matches, exact if the collection allows it."""
+        """The number of points that the filter matches, exact if the collection allows it; raises BackendError."""
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
         body = _body(filter=self._where(collection, where), exact=limits.exact)
@@ -150,9 +153,9 @@ class QdrantClient(ABC):
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, timeout: float
     ) -> Facet:
-        """The number of points with each of the `limit` commonest values of an indexed field.
+        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError.
 
-        The collection's limits may allow fewer values, or approximate numbers alone.
+        There are fewer values, or approximate numbers, where the collection's limits allow no more.
         """
         deadline = now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -162,7 +165,10 @@ class QdrantClient(ABC):
         return Facet(counts, len(counts) >= most, limits.exact)
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """The description of a collection, whose limits later requests fit; an error of status 404: there is none."""
+        """The description of a collection; raises BackendError (status 404 when it isn't there).
+
+        From then on, requests to it fit the limits that it describes.
+        """
         info = await self._describe(collection, now() + timeout)
         self.limits[collection] = Limits.of(info.strict)
         kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
@@ -232,27 +238,30 @@ class QdrantClient(ABC):
 
     @abstractmethod
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
-        """Change points, in order, as `upsert` does; other fields stay. An error of status 404: a point isn't there."""
+        """Change points, in order; other fields stay. Every search after this returns sees it.
+
+        Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
+        """
 
     @abstractmethod
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
-        """Delete the points that the filter matches, for every search after this returns."""
+        """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
 
     @abstractmethod
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        """True if a collection or an alias has this name."""
+        """True if a collection or an alias has this name; raises BackendError."""
 
     @abstractmethod
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        """The collection of each alias that the key may see."""
+        """The collection of each alias that the key may see; raises BackendError."""
 
     @abstractmethod
     async def version(self, *, timeout: float) -> str | None:
-        """The server's version, as it writes it; None of the engine in this process."""
+        """The server's version, as it writes it; None of the engine in this process. Raises BackendError."""
 
     @abstractmethod
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
-        """Give each alias to its collection, or take it away (None), all in one step."""
+        """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
 
     @abstractmethod
     async def drop_collection(self, collection: str, *, timeout: float) -> None: ...
@@ -263,7 +272,7 @@ class QdrantClient(ABC):
 
     @abstractmethod
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
-        """Index a payload field, returning when the index is built."""
+        """Index a payload field, returning when the index is built; raises BackendError."""
 
     @abstractmethod
     def without_retries(self) -> "QdrantClient":

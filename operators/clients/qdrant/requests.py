@@ -11,9 +11,10 @@ import orjson
 class Limits:
     """Bounds on a request to one collection; None is no bound.
 
-    `timeout` is the most seconds that a request may name, `searches` are those of one batch, `points` those of one
+    `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
     upsert, `conditions` those of one filter, `listed` the values of one condition, `hits` those of one search, page or
-    facet. Not `exact`: searches and counts may be approximate only.
+    facet. Not `exact`: searches and counts may be approximate only. A request for more than a minute's searches or
+    points is refused at any time.
     """
 
     timeout: int | None = None

@@ -39,7 +39,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class EngineClient(QdrantClient):
-    """One event loop's access to an `Engine`, which others may share: `aclose` flushes it and leaves it open."""
+    """One event loop's access to an `Engine`, which other loops of the process may share.
+
+    `aclose` flushes the engine and leaves it open.
+    """
 
     engine: Engine
 

@@ -42,8 +42,9 @@ class Refusal(Exception):
 class HitPayloads(BoundedCache[tuple[int, int, tuple[str, ...]], bytes]):
     """The fields of hits' payloads that a search lists: read once for each version of a point.
 
-    The legs of a query find the same points, and to parse a hundred payloads takes the engine longer than to find them.
-    Those used last are cached, within `max_bytes`; none of the version 0, which a search without a vector gives.
+    The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
+    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
+    search without a vector gives every point the version 0: nothing of that is kept.
     """
 
     def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:

@@ -58,8 +58,9 @@ Reads = Literal["text", "tokens", "stored_tokens"]
 class Capacity:
     """The bounds of one call to a reranker: documents of at most `queries` queries, at most `documents` in all.
 
-    `chars` bounds the code points of queries and documents; 0 is no bound. `whole`: a query's documents go in one call.
-    `compared`: a score says nothing without the others. `apart`: queries that differ in this never share a call.
+    `chars` bounds the code points of queries and documents together; 0 is no bound. `whole`: a query's documents go in
+    one call, however many they are. `compared`: they are judged by comparing them, so that a score says nothing
+    without the others. `apart`: queries that differ in this never share a call.
     """
 
     queries: int = 1

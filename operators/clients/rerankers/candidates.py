@@ -109,7 +109,10 @@ class Candidates(BatchingPolicy[RerankRequest, Scores]):
 
 
 def room(query: str, max_chars: int, max_doc_chars: int) -> int | None:
-    """Code points of each document that fit into a call with `query`; None: all. Each bound is off at 0."""
+    """Code points of each document that can be sent with `query`, so that any document fits into a call by itself.
+
+    Each bound is off at 0; None: all of them. 0 or less: the query leaves no room.
+    """
     bounds = [max_doc_chars] if max_doc_chars else []
     if max_chars:
         bounds.append(max_chars - len(query) - FRAME)

@@ -34,8 +34,9 @@ Body = Callable[[str, list[str], list[str]], dict[str, Any]]
 class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
-    `members` lead to the list of {index, `key`} in an answer; `labels`: of lists of one label, in the texts' order.
-    `pairs`: a call may carry several queries. `instruction` leads to the member of a call that holds an instruction.
+    An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
+    call may carry several queries. `labels`: an entry is a list of one label in place of an index, in the order of the
+    texts. `instruction` leads to the member of a call that holds an instruction.
     """
 
     path: str
@@ -48,7 +49,10 @@ class RerankApi:
 
 
 def _list_all(documents: str, most: str, **more: Any) -> Body:
-    """The call that asks for all texts under these names, so that an omission in the answer is the model's decision."""
+    """The call that has the texts and their number under these names, and other members.
+
+    A request for all of the texts makes each omission in the answer the model's decision.
+    """
 
     def body(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
         return {"model": model, "query": queries[0], documents: texts, most: len(texts), **more}
@@ -247,7 +251,10 @@ def _relevance(score: object, *, backend: str) -> float:
 
 
 def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | BackendError:
-    """The scores of a query's documents that were asked apart; without any, an error that is no refusal."""
+    """The scores of a query's documents, each asked apart; those that failed have none.
+
+    Without any score it is the error of one that was not refused, if there is one.
+    """
     errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
     scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
     failed = next((error for error in errors.values() if error.blame is not Blame.REQUEST), None)

@@ -95,9 +95,10 @@ class LateInteraction:
         self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Every document with a token is scored, or its request isn't.
+        """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
 
-        NoTokenVectors: one has no token vectors, and none are computed. BackendBadResponse: the query has none.
+        Every document with a token is scored or its request isn't: NoTokenVectors where the index keeps no vectors of
+        one and none are computed. A query without token vectors is BackendBadResponse.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.

@@ -114,7 +114,11 @@ class TokenIdf:
         watermark: tuple[str, ...] | None = None,
         timeout: float,
     ) -> Weights:
-        """A positive weight for each token, by the documents that `access` permits, within `timeout` seconds."""
+        """A positive weight for each token, known within `timeout` seconds; raises BackendError.
+
+        `access` says which of the namespace's documents are counted, None is all. `watermark` is the namespace's, None
+        if it isn't known.
+        """
         found = None
         if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
@@ -125,7 +129,7 @@ class TokenIdf:
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
     async def _frequencies(self, key: _Key, watermark: tuple[str, ...] | None, timeout: float) -> _Found:
-        """The counts of a key, an error where they are not known in time."""
+        """The counts of a key; None where its collection can't count, an error where they are not known in time."""
         known = self._known.get(key)
         if known is not None:
             now = self._clock()

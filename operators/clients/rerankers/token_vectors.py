@@ -48,7 +48,8 @@ class TokenVectors:
     async def of(self, namespace: str, texts: Iterable[str], *, timeout: float) -> dict[str, Halves]:
         """The token vectors of each of a namespace's texts, all within `timeout` seconds.
 
-        Raises BackendError, BackendBadResponse if the embedder gives no token vectors.
+        Vectors computed by then are cached in any case. A text without tokens has none. Raises BackendError,
+        BackendBadResponse if the embedder gives no token vectors.
         """
         deadline = time.monotonic() + timeout
         wanted = list(dict.fromkeys(texts))

@@ -36,7 +36,10 @@ _open: set[tuple[str, str, TlsSettings, SaslSettings]] = set()
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """The options of every client of this broker. Raises ConfigError, and FatalDelivery if either refuses the other."""
+    """The options of every client of this broker.
+
+    Raises ConfigError for a file that can't be used, and FatalDelivery if a secured broker refuses us or we it.
+    """
     if settings.security_protocol != "PLAINTEXT":
         _check_admission(settings)
     return {
@@ -169,7 +172,10 @@ class _Tokens(AbstractTokenProvider):
 
 
 def _check_admission(settings: KafkaSettings) -> None:
-    """Connect once a process; FatalDelivery names why we and a broker that is there don't accept each other."""
+    """Connect once a process; FatalDelivery names the symptom if we don't trust the broker or it doesn't take us.
+
+    A broker that can't be reached is left to the clients' own timeouts.
+    """
     door = (settings.bootstrap_servers, settings.security_protocol, settings.tls, settings.sasl)
     if door in _open:
         return

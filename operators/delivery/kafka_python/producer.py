@@ -22,7 +22,10 @@ _ANSWERS: Final = 256
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first unanswered request and the latest answers; its thread sleeps while records are gathered."""
+    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered.
+
+    It keeps the latest answers: an error of the client may hide the broker's code for it.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -23,7 +23,10 @@ log = logging.getLogger("librdkafka")
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """The options of every client, made for each. Raises ConfigError for a bad file, FatalDelivery without a token."""
+    """The options of every client of this broker; to be called for each.
+
+    Raises ConfigError for a file that can't be used, and FatalDelivery for a token that can't be had.
+    """
     return {
         "bootstrap.servers": settings.bootstrap_servers,
         "client.id": settings.group_id,

@@ -53,7 +53,11 @@ _UNITS: Final = attrgetter("units")
 
 @dataclass(slots=True, eq=False)
 class PendingRequest(Generic[Request, Outcome]):
-    """One request of `units`, of which `taken` are in calls or answered; a truncated one has fewer, `lost` says why."""
+    """One request of `units`; `taken` of them are in calls, or have an outcome already.
+
+    `tenant` is the tenant that it is made for. A truncated request has fewer units than it was made with; `lost` says
+    why, None if it is time that was too short.
+    """
 
     query: Request
     deadline: float

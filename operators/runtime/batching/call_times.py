@@ -28,7 +28,10 @@ _LONGER: Final = 2.0
 
 
 class CallTimes:
-    """The latest calls of one backend: their units and times. Of less than four nothing is known."""
+    """The latest calls of one backend, by the units that they carried and the time that they took.
+
+    After less than four calls nothing is known of how long others take.
+    """
 
     def __init__(self) -> None:
         self._quick: deque[float] = deque(maxlen=LATEST_CALLS)

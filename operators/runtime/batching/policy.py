@@ -66,7 +66,10 @@ class BatchingPolicy(ABC, Generic[Request, Outcome]):
         return outcomes[0]
 
     def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:  # noqa: ARG002
-        """The outcome of a request whose first `units` alone have one, the others being `lost`; None: too few."""
+        """The outcome of a request of which only the first `units` units have one, and why the others were lost.
+
+        None: these are too few for an outcome.
+        """
         return None
 
 
