@@ -51,31 +51,31 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 267
+MODULES = 265
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4522,
-    "operators.runtime": 1177,
-    "operators.text": 2507,
+    "schemas": 4491,
+    "operators.runtime": 1143,
+    "operators.text": 2450,
     "operators.mapping": 902,
-    "operators.ranking": 2399,
-    "operators.access": 471,
-    "operators.caching": 610,
-    "operators.evaluation": 615,
-    "operators.wire": 675,
-    "operators.query": 2622,
-    "operators.telemetry": 802,
-    "operators.clients": 5519,
-    "operators.delivery": 4822,
-    "operators.collections": 1378,
-    "operators.stages": 1897,
-    "operators.indexing": 1542,
+    "operators.ranking": 2353,
+    "operators.access": 445,
+    "operators.caching": 589,
+    "operators.evaluation": 612,
+    "operators.wire": 656,
+    "operators.query": 2595,
+    "operators.telemetry": 716,
+    "operators.clients": 5247,
+    "operators.delivery": 4554,
+    "operators.collections": 1300,
+    "operators.stages": 1738,
+    "operators.indexing": 1450,
     "flows.assembly": 1045,
-    "flows.search": 52,
-    "flows.indexing": 28,
-    "flows.process": 988,
-    "flows.cli": 5713,
+    "flows.search": 51,
+    "flows.indexing": 27,
+    "flows.process": 978,
+    "flows.cli": 5708,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
