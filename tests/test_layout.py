@@ -55,7 +55,7 @@ MODULES = 267
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4522,
+    "schemas": 4519,
     "operators.runtime": 1177,
     "operators.text": 2507,
     "operators.mapping": 902,
