@@ -90,7 +90,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     """Keep the newest candidate of each content; a candidate without content is never a duplicate.
 
     Of copies of one time the one with most fields stays, and of these the first. Copies have nearly one score, so that
-    chance decides which of them a leg lists first. Of a query that names a time the first one stays.
+    chance decides which of them a leg lists first. If the query names a time, the first stays: the order is by it then.
     Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
     Source: memini's `search.Dedup`; that the newest stays is our own.
     """
@@ -99,11 +99,9 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
         contents = [identify_content(candidate.payload) for candidate in candidates]
     kept = list(candidates)
     if len(set(contents)) < len(contents):
-        best: dict[int | None, Candidate] = {}
-        # Where the query names a time, the ranking knows better than the age.
-        named = run.facts.temporal_expression is not None
+        newest, best = run.facts.temporal_expression is None, dict[int | None, Candidate]()
         for found, each in zip(contents, candidates, strict=True):
-            if found not in best or (not named and _freshness(each) > _freshness(best[found])):
+            if found not in best or (newest and _freshness(each) > _freshness(best[found])):
                 best[found] = each
         kept = [each for found, each in zip(contents, candidates, strict=True) if found is None or best[found] is each]
     kept = truncate(kept, stage.limit)

@@ -395,10 +395,7 @@ def _known_format(name: str) -> str:
     raise ValueError(unknown(name, FORMATS, "format"))
 
 
-FORMATS: Final = (
-    *("integer", "decimal", "decimal_comma", "boolean"),
-    *("iso_utc", "rfc2822", "unix", "unix_ms", "unix_us"),
-)
+FORMATS: Final = ("integer", "decimal", "decimal_comma", "boolean", "iso_utc", "rfc2822", "unix", "unix_ms", "unix_us")
 """Forms of numbers and booleans in text, and of times. A time's may also be a pattern, such as %d.%m.%Y."""
 
 Format = Annotated[str, AfterValidator(_known_format)]

@@ -54,7 +54,7 @@ def judged(
     """Exact words first, and behind the model again; copies stay, or go before it reads them."""
     counted = [id_ for id_, _ in pairs]
     covered = cover(pairs, asked, counted, weight)
-    read = rerank(covered if copies else dedupe(covered, payloads), payloads, asked)
+    read = rerank(covered if copies else dedupe(covered, payloads, asked), payloads, asked)
     return read if asked.said is None else cover(read, asked, counted, weight)
 
 
@@ -103,7 +103,7 @@ def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: A
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
     read = judged(near(naive.score(legs), asked), payloads, asked, copies=True)
-    return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads)
+    return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads, asked)
 
 
 def _signals(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -151,7 +151,7 @@ def _decay(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -
 
 def _one(name: str) -> "Rule":
     def one(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-        return dedupe(near(best_first(list((at_first_rank(legs, name) or {}).items())), asked), payloads)
+        return dedupe(near(best_first(list((at_first_rank(legs, name) or {}).items())), asked), payloads, asked)
 
     return one
 
@@ -274,8 +274,11 @@ def temporal(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked) -> Pai
     return best_first(found)
 
 
-def dedupe(pairs: Pairs, payloads: Mapping[str, Payload]) -> Pairs:
-    """The newest of each text, an undated one last, and of these the one of most fields; no text is no duplicate."""
+def dedupe(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
+    """The newest of each text, an undated one last, and of these the one of most fields; no text is no duplicate.
+
+    The first of each, if the query names a time.
+    """
 
     def text(id_: str) -> str:
         return " ".join(unicodedata.normalize("NFKC", payloads[id_].get("text", "")).casefold().split())
@@ -286,7 +289,7 @@ def dedupe(pairs: Pairs, payloads: Mapping[str, Payload]) -> Pairs:
 
     kept: dict[str, str] = {}
     for id_, _ in pairs:
-        if text(id_) not in kept or freshness(id_) > freshness(kept[text(id_)]):
+        if text(id_) not in kept or (asked.anchor is None and freshness(id_) > freshness(kept[text(id_)])):
             kept[text(id_)] = id_
     return [(id_, score) for id_, score in pairs if not text(id_) or kept[text(id_)] == id_]
 
