@@ -47,9 +47,10 @@ ASKED_FOR = {
     "new: degraded[].stage: value neighbours",
     "new: error.class: value schema",
     "new: error.class: value not_found",
+    "new: results[].id: type integer",
 }
 """Values that the version before does not know, and that only a query gets which asks for what is new, or comes in a
-form that is new; `not_found` is of documents alone."""
+form that is new; `not_found` is of documents alone, and ids are whole numbers where a setting says so."""
 
 
 @pytest.mark.slow

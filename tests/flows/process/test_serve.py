@@ -1,6 +1,8 @@
 """The start of a process: what a broker cannot do yet is waited for, and what it never will is said at once."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from flows.process.replica import Replica
 from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
 from schemas.result import VERSION
 from schemas.settings import Settings, load
+from tests.flows.cli.test_commands import rankstream
 
 SETTINGS = load(None, {"qdrant": {"url": "http://q"}})
 LOADING = "init_transactions: COORDINATOR_LOAD_IN_PROGRESS"
@@ -68,8 +71,11 @@ def test_what_no_time_mends_ends_the_start_at_once() -> None:
     assert [each["event"] for each in lines] == ["cannot start"]
 
 
-def test_the_first_line_of_a_process_names_its_version() -> None:
+def test_the_first_line_of_a_process_names_its_version(tmp_path: Path) -> None:
     """Before anything can fail."""
-    with capture_logs() as lines:
-        assert serve.serve(SETTINGS, {"search": failing(FatalDelivery("no broker"))}, None) == 1
-    assert [(each["event"], each.get("version")) for each in lines[:1]] == [("starting", VERSION)]
+    nowhere = {"qdrant": {"url": "http://127.0.0.1:9"}, "kafka": {"bootstrap_servers": "127.0.0.1:9"}}
+    config = tmp_path / "rankstream.yaml"
+    config.write_text(json.dumps({**nowhere, "telemetry": {"log_format": "json", "port": 0}}))
+    done = rankstream("run", "--config", str(config))
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, lines[0]["event"], lines[0]["version"]) == (1, "starting", VERSION)

@@ -106,7 +106,7 @@ def test_an_unknown_clearance_has_no_guard() -> None:
 
 def test_off_the_namespace_alone_is_guarded() -> None:
     """With the firewall off neither labels nor tiers hide anything, and the namespace does."""
-    firewall = FirewallSettings(blocked_labels=["draft"], namespaces={"acme": "restricted"})
+    firewall = FirewallSettings(enabled=False, blocked_labels=["draft"], namespaces={"acme": "restricted"})
     guard = access_filter(firewall, SourcePolicy(required_labels=["legal"]), "acme")
     assert guard == AccessFilter("acme")
     assert guard.permits({"namespace": "acme", "classification": "restricted", "labels": ["draft"]})
