@@ -320,8 +320,10 @@ def _unit_in(path: str) -> Unit | None:
     return next((unit for word in of_more if (unit := unit_of(word)) is not None), None)
 
 
-def _short_measures(value: str) -> list[Measure]:
-    return list(measures_of(tokenize(value))) if len(value) <= 64 else []
+@lru_cache(4096)
+def _short_measures(value: str) -> tuple[Measure, ...]:
+    # Documents share the values of their fields: brands, categories, sizes.
+    return tuple(measures_of(tokenize(value))) if len(value) <= 64 else ()
 
 
 def _year(value: Any) -> float | None:
