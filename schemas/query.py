@@ -2,8 +2,7 @@
 
 Wishes are the conditions and the order that a query says in words, as results report them and queries may send them.
 
-Promises
---------
+Promises:
 - A result's wishes may be sent back as they are, or changed.
 - A wish's `words` are taken away from the text that is searched, wherever it comes from.
 """

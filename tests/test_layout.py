@@ -55,27 +55,27 @@ MODULES = 265
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4491,
+    "schemas": 4486,
     "operators.runtime": 1143,
-    "operators.text": 2450,
-    "operators.mapping": 902,
-    "operators.ranking": 2353,
+    "operators.text": 2442,
+    "operators.mapping": 899,
+    "operators.ranking": 2352,
     "operators.access": 445,
     "operators.caching": 589,
     "operators.evaluation": 612,
     "operators.wire": 656,
-    "operators.query": 2595,
+    "operators.query": 2593,
     "operators.telemetry": 716,
-    "operators.clients": 5247,
+    "operators.clients": 5244,
     "operators.delivery": 4554,
     "operators.collections": 1300,
     "operators.stages": 1738,
-    "operators.indexing": 1450,
+    "operators.indexing": 1449,
     "flows.assembly": 1045,
     "flows.search": 51,
     "flows.indexing": 27,
-    "flows.process": 978,
-    "flows.cli": 5708,
+    "flows.process": 976,
+    "flows.cli": 5705,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

@@ -1,7 +1,6 @@
 """Records: the documents in a file of somebody's, or in a folder, as objects.
 
-Rules
------
+Rules:
 - A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which, and
   its name does not count. A folder has a document in each file of Markdown, HTML or plain text, at whatever depth.
 - CSV has a header. Its separator is the one of comma, semicolon, tab and bar that gives most rows the same number of

@@ -1,7 +1,6 @@
 """`rankstream reindex`: a new generation of the index next to the one that answers, and the switch to it.
 
-Rules
------
+Rules:
 - The process is a replica of the indexing flow, in a consumer group of the new collections' own. So it is resumed from
   its offsets, and further replicas share its work.
 - The aliases are switched once: when the group has caught up with the topic, and the numbers of documents agree.

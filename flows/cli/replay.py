@@ -1,7 +1,6 @@
 """`rankstream replay`: dead letters back to the topics that they came from, as new queries and documents.
 
-Rules
------
+Rules:
 - It ends, and doesn't replay the dead letters that it causes: the topic is read once, from its beginning to the end
   that it has at the start, and in no group.
 - A message that its dead letter doesn't hold is read where it came from, for as long as it is there.

@@ -1,7 +1,6 @@
 """A replica: one member of a consumer group, the flow that it feeds, and the threads between the two.
 
-Rules
------
+Rules:
 - `stop`: reading ends, queries in flight are finished and committed, the member leaves its group, `run` returns.
 - A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads the
   uncommitted messages again.

@@ -4,8 +4,7 @@ SIGTERM and SIGINT: the first one drains, a second one ends the process at once.
 terminal, or the command that supervises this process, is gone; the kernel may say it twice. Where it is ignored, as
 with nohup, it stays so.
 
-Rules for replicas
-------------------
+Rules for replicas:
 - A replica that ends by itself, whatever its exit code, is started again after a back-off. The others go on.
 - The back-off is FIRST seconds, doubles with each end up to LONGEST, and is FIRST again after HEALTHY seconds of
   running.

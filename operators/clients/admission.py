@@ -2,8 +2,7 @@
 
 All are pure state machines: they make no call and read no clock. Times are seconds of one monotonic clock.
 
-Breaker
--------
+Breaker:
 - Closed, a call gets a permit while there is room in the window. OPENS_AFTER failures in a row, in the order in which
   calls end, open the breaker.
 - Open, it refuses for REST seconds, or as long as the server asks, LONGEST_REST at most. Then it is half-open: the
@@ -14,8 +13,7 @@ Breaker
 - Calls are judged by the state they began in: the end of one that began before the last opening changes nothing, for
   it tells of a backend as it was.
 
-Window
-------
+Window:
 - A closed breaker has no bound at first: the stages bound their calls.
 - After a half-open breaker's success the window grows by one call for each success, so it doubles with every round of
   calls (slow start): a backend that has just come back is not buried by all that waits for it.
@@ -24,8 +22,7 @@ Window
 - A throttled call that was alone under way is a failure: there is nothing to lower.
 - From WIDE calls on there is no bound again.
 
-Retry budget
-------------
+Retry budget:
 - The budget is a token bucket that begins full. A request's first try puts in 0.2 of a retry, a retry takes 1.
 - It has room for 0.2 of a retry for each active request, those begun and not ended, and for 3 at the least. So among n
   requests there are never more than 0.2 n + 3 retries, however long a failure lasts.

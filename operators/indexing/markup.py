@@ -1,7 +1,6 @@
 """Markup: the text of HTML and Markdown as a reader sees it.
 
-Rules
------
+Rules:
 - A block, such as a paragraph, a heading or a row of a table, begins a line; headings and paragraphs have an empty line
   before them. An entry of a list begins with a hyphen, and cells have a bar between them.
 - White space is one space, except in preformatted text, which stays as it is.

@@ -1,7 +1,6 @@
 """Formats: the forms in which other programs write numbers, booleans and times; read, and recognised by samples.
 
-Rules
------
+Rules:
 - A format is recognised if each sample is of it: one value that is not would be refused or lost later.
 - A time comes out as RFC 3339, and is in UTC where it has no offset.
 - A date that a database writes for "none", such as 0000-00-00 or the second 0, is no value.

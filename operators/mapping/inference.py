@@ -1,7 +1,6 @@
 """Inference: a sample of documents becomes the mapping of their fields onto a configuration.
 
-Rules
------
+Rules:
 - Documents with an id and a text are in rankstream's own form: these fields have the roles of their names.
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.

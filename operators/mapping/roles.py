@@ -1,7 +1,6 @@
 """Roles: which field of a sample of documents is the id, the title, the text, and so on; decided by its values.
 
-Rules
------
+Rules:
 - An id is there in each document, and is nearly always another. A number counts as one. Of several such fields the name
   and the position decide, and without any the content does.
 - The text is the field with the most words. The title is a short text of most documents, nearly always another, whose

@@ -2,8 +2,7 @@
 
 Requests go out with the collection's names, and payloads come in with ours, so that nothing else knows of the others.
 
-Rules
------
+Rules:
 - A field that is mapped is the value at its path, and what is inside of it goes with it: where attributes is metadata,
   attributes.colour is metadata.colour. Every other field keeps its name. Where one path is inside of another, each of
   the two fields has its whole value.

@@ -1,7 +1,6 @@
 """Returned: the parts of documents that the results of a query have. Pure.
 
-Rules
------
+Rules:
 - A path of names goes through objects, and through each object of an array.
 - Hidden fields, and all that is inside of them, are gone before anything else is chosen; a hidden text has no passages.
 - A result always has its id. Where the query, its policy and its profile say nothing, it has all the rest, too.

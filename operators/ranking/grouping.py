@@ -1,7 +1,6 @@
 """Grouping: one result a group, the documents of which have the same value in a field (field collapsing).
 
-Rules
------
+Rules:
 - A group's key is a string, an integer or a boolean; a list of one element counts as that element. A document with any
   other value, or without the field, is a group of its own, without a key. Solr calls that the null policy `expand`.
 - A string, an integer and a boolean are never the same key; 2.0 is the key 2, as it is in an index of integers.

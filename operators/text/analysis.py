@@ -1,7 +1,6 @@
 """Analysis: the words of a text as BM25 counts them, the parts of words, and words joined. One for queries and texts.
 
-Rules
------
+Rules:
 - A text is folded first (`operators.text.folding`). Words are runs of letters and digits.
 - A number is one word, whatever its decimals: `2,5` and `2.5` are 2.5, `.5` is 0.5, and `1/2` stays a fraction. So no
   tail of a number is a word. One with two full stops and LONG digits is a form without them, unless it is an IP

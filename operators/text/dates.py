@@ -1,7 +1,6 @@
 """Dates: a day, a month, a season or a year that a text names, in English, German or French.
 
-Rules
------
+Rules:
 - The most definite date counts: a day goes before a month, a month before a season, a season before a year.
 - A date is the middle of its period. Without a year it is the latest such one that is not after today.
 - A date that the calendar does not have names no time.

@@ -1,7 +1,6 @@
 """Folding: one form for characters, numbers and sizes that readers take for the same.
 
-Rules
------
+Rules:
 - Compatibility forms are the usual ones (NFKC): `ＷＨ` is WH, `ﬁ` is fi, `CO₂` is CO2, `m²` is m2, `Ⅳ` is IV, `㎏` kg.
   `½` is 1/2, and `10²` is 10 2. Digits of all scripts are 0 to 9. Characters that nobody sees are left out, and accents
   that no letter has as its own, such as stress marks. The × between digits is x.

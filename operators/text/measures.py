@@ -1,7 +1,6 @@
 """Measures: the numbers of a text with their units, and the words beside them. Pure.
 
-Promises
---------
+Promises:
 - Numbers are read in every usual spelling: `1,5`, `.5`, `1.200`, `1 200`, `16GB`, `20k`, and small ones as words. A
   single separator with three digits behind it separates thousands.
 - A number inside of an identifier, such as `m8`, `5x60`, `1440p` or `1.2.3`, is none.

@@ -1,7 +1,6 @@
 """Passages: the windows of a text that a query matches best, and the places of its words in them. Pure.
 
-Rules
------
+Rules:
 - All offsets count code points.
 - A word of the text, a part of it, or a form of several words matches if it has a term of the query, as the keyword leg
   has it. Stop words match nothing, unless the query has nothing else; pairs of characters match as whole terms.

@@ -2,8 +2,7 @@
 
 By trigrams, runs of three characters, a misspelt word is like the right one.
 
-Rules of trigrams
------------------
+Rules of trigrams:
 - Words of three letters or more have trigrams, and only words without a digit: an identifier has no near one. Nor
   have the pairs of characters of scripts without spaces.
 - A word is read in small letters of usual width without accents, with a space at both ends: ` torch ` has ` to`, `tor`,

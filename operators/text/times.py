@@ -1,7 +1,6 @@
 """Times in words: the time that a query names, in English, German or French.
 
-Rules
------
+Rules:
 - A relative time ("three weeks ago", "vorgestern", "la semaine dernière") goes before a date ("on 7 May 2023"), and the
   first one of the text counts.
 - Days, tolerances and phrases are the tables below; a further language is further phrases. A rule is a row of words:

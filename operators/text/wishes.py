@@ -1,7 +1,6 @@
 """Wishes: the limits, exclusions and orders that a query says in words, and the rest of its text. Pure.
 
-Promises
---------
+Promises:
 - Reading never fails, needs no collection, and takes time linear in the text's length.
 - A word of the text is in the rest or in the words of one wish.
 - Numbers without a direction ("at 240 degrees", "for 1200 euros") are no limits. What begins with an exclusion or is

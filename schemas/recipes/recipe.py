@@ -1,7 +1,6 @@
 """A recipe (a ranking pipeline): an ordered list of named stages with parameters, validated and hashed.
 
-Rules
------
+Rules:
 - The first stage, and no other, is a fusion. No stage occurs twice.
 - The distance stages that compute are next to each other.
 - One model at most ranks: by `rerank`, or by `llm_rerank`, which is the last stage.
