@@ -222,7 +222,7 @@ def _read_page(folder: Path, path: Path) -> dict[str, Any] | InputError:
 
 
 def _front_matter(source: str) -> tuple[Mapping[str, Any], str]:
-    """The fields between two lines of hyphens at the begin of a page, as texts, and the page behind them."""
+    """The fields between two lines of hyphens at the beginning of a page, as texts, and the page behind them."""
     if not source.startswith(_FRONT):
         return {}, source
     head, found, body = source.removeprefix(_FRONT).partition(f"\n{_FRONT}")
