@@ -157,11 +157,13 @@ def _decode(content: bytes) -> str:
 
 
 def _is_lines(path: Path) -> bool:
-    """True if the first two lines are objects of their own: one object in one line may be the frame of a list."""
+    """True if the first line is an object, and there is another line: a single one may be the frame of a list."""
+    lines = [line for _, line in islice(numbered_lines(path), 2)]
     try:
-        return len([orjson.loads(line) for _, line in islice(numbered_lines(path), 2)]) > 1
+        orjson.loads(lines[0])
     except orjson.JSONDecodeError:
         return False
+    return len(lines) > 1
 
 
 def _find_list(found: Any) -> list[Any]:

@@ -54,7 +54,8 @@ def running(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], b
 
     @contextmanager
     def run(**sections: Any) -> Iterator[tuple[Deployment, Ask]]:
-        sections["rerank"] = {"timeout": 20, **sections["rerank"]}
+        patience = {} if sections["rerank"]["kind"] == "chat" else {"timeout": 20}
+        sections["rerank"] = {**patience, **sections["rerank"]}
         with Deployment.on(broker, tmp_path, topic_names, {**backends, **sections}) as deployment:
             deployment.start()
             yield deployment, asking(deployment, "red")

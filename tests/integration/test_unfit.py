@@ -98,12 +98,12 @@ def test_a_search_flow_waits_for_its_collection(on: On) -> None:
 
 
 def test_an_indexing_flow_does_not_start_over_vectors_that_do_not_fit(on: On) -> None:
-    """It ends with 2 and one line that names the collection, both lengths and what to correct."""
+    """It ends with 2 and a line for each, behind that of the start: the collection, both lengths, what to correct."""
     with on() as (system, server):
         server.ensure(dimension=8, **COLLECTION)
         flow = system.start("index", wait=False)
         assert flow.process.wait(PATIENCE) == 2
-        dense, tokens = flow.log.read_text().splitlines()
+        _, dense, tokens = flow.log.read_text().splitlines()
     assert "Qdrant collection docs: the vector dense has size 8, and should have 4. Correct qdrant.dimension" in dense
     assert "the vector tokens has size 8" in tokens
 
