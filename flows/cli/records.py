@@ -16,6 +16,7 @@ import shutil
 import sys
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -118,8 +119,10 @@ class Records:
             if isinstance(each, dict):
                 yield number, each
             else:
-                kind = type(each).__name__
-                yield number, InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {kind}")
+                yield (
+                    number,
+                    InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(each).__name__}"),
+                )
 
     def _read_csv(self, separator: str) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
@@ -159,11 +162,9 @@ def _decode(content: bytes) -> str:
 def _is_lines(path: Path) -> bool:
     """True if the first line is an object, and there is another line: a single one may be the frame of a list."""
     lines = [line for _, line in islice(numbered_lines(path), 2)]
-    try:
-        orjson.loads(lines[0])
-    except orjson.JSONDecodeError:
-        return False
-    return len(lines) > 1
+    with suppress(orjson.JSONDecodeError):
+        return isinstance(orjson.loads(lines[0]), dict) and len(lines) > 1
+    return False
 
 
 def _find_list(found: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
@@ -209,12 +210,16 @@ def rows(table: str) -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    """The process that runs the tests keeps its own logs."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
+def _logs_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process that runs the tests keeps its own logs: a logger that is cached would stay as the command made it."""
+    root, configure = logging.getLogger(), structlog.configure
+    handlers, level, before = list(root.handlers), root.level, structlog.get_config()
+    monkeypatch.setattr(
+        structlog, "configure", lambda **given: configure(**given | {"cache_logger_on_first_use": False})
+    )
     yield
-    root.handlers, root.level = before, level
+    root.handlers, root.level = handlers, level
+    configure(**before)
 
 
 def _serve(server: socket.socket, answer: bytes) -> None:
