@@ -150,7 +150,7 @@ def _send(
     own: str,
     progress: OnProgress,
     timeout: float,
-    key: str = "id",
+    key: str,
 ) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,

@@ -24,8 +24,8 @@ Window:
 
 Retry budget:
 - The budget is a token bucket that begins full. A request's first try puts in 0.2 of a retry, a retry takes 1.
-- It has room for 0.2 of a retry for each active request, those begun and not ended, and for 3 at the least. So among n
-  requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
+- It has room for 0.2 of a retry for each active request, those begun and not ended, and for 3 at the least; an excess
+  is lost. So among n requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
 """
 
 import math

@@ -66,7 +66,7 @@ def event_fields(column: Column) -> dict[str, Any]:
 
 def to_cards(result: Mapping[str, Any], grades: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     """Each result as a card; `known` are documents by id, for parts that a pool lacks."""
-    return [_card(hit, grades, known.get(str(hit["id"]), {})) for hit in result["results"]]
+    return [_card(hit, grades, known.get(hit["id"], {})) for hit in result["results"]]
 
 
 def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
     words = {word: found for step in steps for word, found in (step["values"].get("words") or {}).items()}
     group, judged = hit.get("group"), judged_hit(hit)
     return {
-        "id": str(hit["id"]),
+        "id": hit["id"],
         "judged": judged,
         "rank": hit["rank"],
         "score": hit["score"],

@@ -70,7 +70,7 @@ class Shelved:
     @property
     def documents(self) -> Mapping[str, Mapping[str, Any]]:
         """The documents of the answer by id."""
-        return {str(hit["id"]): hit for hit in self.asked["results"]}
+        return {hit["id"]: hit for hit in self.asked["results"]}
 
     def require_pool(self) -> ReadPool:
         """The recorded pool. Raises InputError if there is none."""
@@ -192,7 +192,9 @@ class Workbench:
     ) -> Shelved:
         pool = result.get("pool")
         read = self.main.ranker.read_pool(orjson.dumps(pool)) if pool is not None else None
-        lean = {name: value for name, value in result.items() if name != "pool"}
+        # A flow may give whole numbers as ids; pools and the page have texts.
+        texts = [{**hit, "id": str(hit["id"])} for hit in result["results"]]
+        lean = {**{name: value for name, value in result.items() if name != "pool"}, "results": texts}
         shelved = Shelved(uuid.uuid4().hex, event, column, lean, lean, read, trace_id)
         if read is not None and self.configuration_of(column).ask is None:
             self._rank(shelved)
@@ -225,12 +227,8 @@ class Workbench:
         own = shelved.asked.get("provenance", {}).get("recipe")
         # As the flow ranked it, the model reads as many candidates as it did; else those that it read come first.
         same = named.name == own and column.overrides == (shelved.event.get("overrides") or {})
-        ranker = (
-            self.configuration_of(column).ranker
-            if same
-            else replace(self.configuration_of(column).ranker, recipe=named)
-        )
-        return ranker, read
+        ranker = self.configuration_of(column).ranker
+        return ranker if same else replace(ranker, recipe=named), read
 
     def _rank(self, shelved: Shelved) -> None:
         self.recipe(shelved.column)
@@ -370,7 +368,7 @@ class Workbench:
 
 
 def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:
-    return next((each for each in result["results"] if str(each["id"]) == id_), None)
+    return next((each for each in result["results"] if each["id"] == id_), None)
 
 
 def _failure(result: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ the request itself.
 Promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;
 - a call that is `repeatable`, and met a broken connection which had carried other requests, is sent once more at once,
-  on a connection of its own: the server may have closed the first for being idle;
+  on a connection of its own: the server may have closed the idle first one; a new one that breaks is a failure;
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
   says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are

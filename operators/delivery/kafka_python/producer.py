@@ -119,9 +119,9 @@ class _Sending:
         self._requests.gathering = True
         try:
             for record in records:
-                future = self._producer.send(
-                    record.topic, record.value, record.key, list(record.headers), record.partition, record.timestamp_ms
-                )
+                place = {"partition": record.partition, "timestamp_ms": record.timestamp_ms}
+                content = {"key": record.key, "value": record.value, "headers": list(record.headers)}
+                future = self._producer.send(record.topic, **content, **place)
                 future.add_errback(partial(self._note, record, future))
                 sent.append(future)
         finally:
