@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
+from schemas.facets import Facets
 from schemas.fields import (
     MAX_METADATA_BYTES,
     SCHEMA_VERSION,
@@ -187,6 +188,8 @@ class QueryEvent(Strict):
     group_score: GroupScore | None = None
     """Score of a group: of its best document (max), or combined of all its candidates (sum, avg); missing: the
     profile's, or else the default."""
+    facets: Facets | None = None
+    """Values of fields to count among all that matches. With them, also with none of them, `total` counts it, too."""
     limit: int = Field(
         default=0,
         description=f"Results on a page: 0 or less means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
@@ -194,7 +197,7 @@ class QueryEvent(Strict):
     cursor: Annotated[
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
     ] = None
-    """`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, debug,
+    """`next_cursor` of a result; with the same query it asks for the next page. facets, limit, return, explain, debug,
     timeout_ms, metadata and cursor_policy may differ from page to page."""
     cursor_policy: CursorPolicy = "strict"
     """After a change of the index: strict refuses the cursor as expired, continue gives the next page and warns."""
@@ -233,8 +236,8 @@ class QueryEvent(Strict):
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
         asked = (self.text, self.vector, self.subject, self.actor_type)
-        if asked.count(None) == len(asked) and not (self.filters or self.reflections_only):
-            raise ValueError("text, vector, filters, subject, actor_type or reflections_only must be given")
+        if asked.count(None) == len(asked) and not (self.filters or self.reflections_only or self.facets):
+            raise ValueError("text, vector, filters, subject, actor_type, facets or reflections_only must be given")
         if self.order_by is not None and self.reflections_only:
             raise ValueError("order_by and reflections_only: reflections are in the order of their ranks")
         if self.now is not None and self.current_cycle is not None:
@@ -246,7 +249,7 @@ class QueryEvent(Strict):
     @property
     def shape(self) -> QueryShape:
         """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
-        conditions = self.filters or self.actor_type is not None or self.order_by is not None
+        conditions = self.filters or self.facets or self.actor_type is not None or self.order_by is not None
         searched = self.vector is not None or bool(self.text and self.text.strip())
         if searched or self.reflections_only or not (conditions or self.subject is not None):
             return QueryShape.SEARCH

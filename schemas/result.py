@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from schemas.errors import DeadLetterClass, Reason
+from schemas.facets import FacetCounts
 from schemas.fields import Documented
 from schemas.headers import MAX_MESSAGE_CHARS
 from schemas.query import Wish
@@ -25,6 +26,7 @@ VECTOR_CONTEXT: Final = "vector_context"
 KEYWORD_CONTEXT: Final = "keyword_context"
 LEARNED: Final = "learned"
 FUZZY: Final = "fuzzy"
+FACETS: Final = "facets"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 """In the order that breaks ties; other legs follow, by name."""
@@ -88,10 +90,15 @@ class LegStatus(StrEnum):
 
 
 class TotalRelation(StrEnum):
-    """The relation of `total` to the number of documents that match: equal to it, or a lower bound of it."""
+    """The relation of `total` to the number of documents that match: equal to it, or a lower bound of it.
+
+    nearest: nothing says which match, for the query has no words, or none could be searched: `total` counts the nearest
+    documents, which were ranked.
+    """
 
     EQ = "eq"
     GTE = "gte"
+    NEAREST = "nearest"
 
 
 Score = Annotated[float, Field(allow_inf_nan=False)]
@@ -200,7 +207,7 @@ class LegReport(_Strict):
 
 
 _BeforeLegs = Literal["queue", "embed", "encode", "temporal_expression"]
-_Leg = Literal["vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context"]
+_Leg = Literal["vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context", "facets"]
 _BehindLegs = Literal["similarity", "fetch", "rerank", "neighbours", "result"]
 
 
@@ -295,9 +302,14 @@ class ResultEvent(_Strict):
     """Stage that produced the answer; null: the query ended before any did."""
     results: list[Hit]
     total: Annotated[int, Field(ge=0)]
-    """Results on all pages, so groups with `group_by`; for a lookup, the results on this page."""
+    """Documents, or groups with `group_by`, that match: with `min_relevance` those that have it, else those that hold a
+    word of the query. Results behind them are near by meaning. For a lookup without `facets`, the results on this page.
+    """
     total_relation: TotalRelation
-    """eq: no leg has more; gte: a leg gave as many candidates as it was asked for, so more may match."""
+    """eq: all that match; gte: more may match than were looked at; nearest: nothing says which match, and `total` has
+    the number of the nearest documents, which were ranked."""
+    facets: list[FacetCounts] | None = None
+    """Counts of the facets that were asked for, in their order; missing: none were, or they were lost."""
     has_more: bool
     next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
     backends_used: list[str]

@@ -22,7 +22,7 @@ In strict mode, Qdrant refuses a filter on a field without an index that answers
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -303,9 +303,12 @@ def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) 
     return next((sorted(any_of) for any_of in asks(wanted) if not any_of & there), None)
 
 
-def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
-    """Raise InputError `invalid` for a filter on a field that no index answers, in a collection that needs one."""
-    for place, each in on_fields(wanted, "filters"):
+def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Mapping[str, frozenset[Ask]]) -> None:
+    """Raise InputError `invalid` for a filter on a field that no index answers, in a collection that needs one.
+
+    Each filter has its path in the event before it.
+    """
+    for place, each in wanted:
         if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
             refused = "the collection's strict mode refuses filters on fields without an index"

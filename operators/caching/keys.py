@@ -27,7 +27,7 @@ _OWN: Final = frozenset({"schema_version", "query_id", "timeout_ms", "reply_to",
 _SEARCHED: Final = frozenset({"text", "vector"})
 """Fields that the keys take apart from the scope: answers to similar texts and vectors share one."""
 
-_PAGE: Final = frozenset({"cursor", "now", "limit", "returned", "explain", "debug"})
+_PAGE: Final = frozenset({"cursor", "now", "facets", "limit", "returned", "explain", "debug"})
 """Fields that may differ between the pages of one query."""
 
 _APART: Final = {*_OWN, *_SEARCHED}

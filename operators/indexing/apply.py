@@ -23,7 +23,7 @@ from typing import ClassVar, Final, TypeVar
 import structlog
 from typing_extensions import override
 
-from operators.access.filters import check_indexes, condition, on_index
+from operators.access.filters import check_indexes, condition, on_fields, on_index
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import bisect
@@ -292,7 +292,7 @@ class Writer(DocumentStage[InputError | None]):
         forgotten = Forgotten.of(deletion.version, [condition(on_index(each, able.indexed)) for each in filters])
         try:
             if able.indexed is not None:
-                check_indexes(filters, able.indexed)
+                check_indexes(on_fields(filters, "filters"), able.indexed)
             forget = partial(self._deletion.forget, physical, deletion, forgotten)
             [error] = await write_all([deletion], lambda _: forget())
         except InputError as refused:

@@ -7,10 +7,10 @@ from typing import Any, Final
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Search
-from operators.query.search_bodies import Bodies, Draft, vector_of
+from operators.query.search_bodies import Bodies, Draft, keywords_of, vector_of
 from schemas.errors import Reason
 from schemas.query import QueryShape
-from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
+from schemas.result import FACETS, FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,6 @@ _NO_LEARNED: Final = (
 )
 
 
-def _words(query: InFlight) -> Any:
-    return query.retrieval.terms if query.retrieval.terms is not None or not query.retrieval.uncovered else ()
-
-
 def _encoding(query: InFlight) -> Any:
     encoding = query.retrieval.encoding
     return encoding if encoding is not None and encoding.indices else None
@@ -90,7 +86,7 @@ _TABLE: Final = (
         stage="embed",
         always=True,
     ),
-    LegSpec(KEYWORD, _words, Bodies.keyword, lambda able: able.keywords, always=True),
+    LegSpec(KEYWORD, keywords_of, Bodies.keyword, lambda able: able.keywords, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
     LegSpec(FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, _has("fuzzy"), last=True),
     LegSpec(
@@ -112,6 +108,7 @@ _TABLE: Final = (
         stage="embed",
         warning=_NO_CONTEXT,
     ),
+    LegSpec(FACETS, lambda query: query.asked.event.facets, Bodies.facets),
 )
 
 LEG_SPECS: Final = {leg.name: leg for leg in _TABLE}
@@ -167,7 +164,8 @@ class Searches:
         """The searches of the legs that the query can ask."""
         draft, able = self.bodies.draft(query), query.retrieval.capabilities
         searches = {}
-        for leg in map(LEG_SPECS.__getitem__, legs(query)):
+        wanted_legs = legs(query) if query.asked.event.facets is None else (*legs(query), FACETS)
+        for leg in map(LEG_SPECS.__getitem__, wanted_legs):
             asked = leg.name in self.built and leg.able(able) and not leg.against(able)
             if asked and (wanted := leg.reads(query)) is not None:
                 searches[leg.name] = leg.write(self.bodies, leg.name, draft, wanted)

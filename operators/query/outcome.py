@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from operators.query.collection import ORDERED
 from operators.query.cursor import After, result_digests
 from operators.query.plan import RankingPlan
 from operators.query.returned import Around
+from operators.query.search import Counts
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.coverage import Relevance
 from operators.ranking.distance import pick
@@ -21,7 +22,7 @@ from operators.text.passages import Hint
 from schemas.errors import Reason
 from schemas.filters import OrderBy, value_at
 from schemas.recipes.stages import LlmRerank
-from schemas.result import VECTOR
+from schemas.result import VECTOR, LegStatus
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
@@ -146,18 +147,28 @@ class Results:
         return {one.id for each in of if any(is_given(one, self.given) for one in each) for one in each}
 
 
+class Counted(NamedTuple):
+    """The outcome of the leg that counts facets; without counts it was lost, and `reason` says why."""
+
+    status: LegStatus
+    reason: Reason | None = None
+    counts: Counts | None = None
+
+
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a query, from which its result is written.
 
-    `ranked`: the legs' candidates are, by `run`. `matches` says which candidates have which words of the query, None
-    where that isn't known. `vectors` are the dense ones of the candidates that are compared with each other, `payloads`
-    those of the fetched ones, `neighbours` those of the results that have some. `hints` says where texts without the
-    query's words say what it asks. `degraded` lists the stages that were lost, and why; `removed` the documents that
-    the post-filter check took out. `more`: an ordered lookup has a further page.
+    `counted` is there if facets were asked for. `ranked`: the legs' candidates are, by `run`. `matches` says which
+    candidates have which words of the query, None where that isn't known. `vectors` are the dense ones of the
+    candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those of the
+    results that have some. `hints` says where texts without the query's words say what it asks. `degraded` lists the
+    stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
+    lookup has a further page.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
+    counted: Counted | None = None
     ranked: bool = False
     run: Run = field(default_factory=partial(Run, Facts()))
     results: Results = field(default_factory=Results)
@@ -191,7 +202,10 @@ class Outcome:
         found, least = Relevance(self.legs.get(VECTOR), self.run), plan.min_relevance
         # A relevance is no less than 0.
         if least > 0:
-            ranked = [each for each in ranked if (fit := found.of(each.id)) is None or fit >= least]
+            fitting = [each for each in ranked if (fit := found.of(each.id)) is None or fit >= least]
+            if ranked and not fitting:
+                self.warnings.append(f"no results: min_relevance leaves none of {len(ranked)} candidates ({least:g})")
+            ranked = fitting
         self.relevance = found
         self.results = Results(ranked, plan.grouping, order_by, given, self.results.gone)
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from operator import attrgetter
 from typing import Any, Final
 
 from operators.access.filters import fields_of
@@ -25,7 +26,7 @@ from schemas.filters import names_of
 from schemas.pool import encode_vector
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Decay
-from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
+from schemas.result import FACETS, KEYWORD, STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
 _WHY: Final = {
     Reason.TIMEOUT: "the answer did not come in time",
@@ -39,6 +40,12 @@ _WHY: Final = {
 }
 
 _WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+
+_MATCHING: Final = frozenset({KEYWORD, STRUCTURED})
+"""The legs whose candidates match a query; the others give what is nearest to it."""
+
+_id: Final = attrgetter("id")
+_more: Final = attrgetter("more")
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _LOOKED_UP: Final = {QueryShape.FAST_PATH: RetrievalStage.FAST_PATH, QueryShape.LOOKUP: RetrievalStage.STRUCTURED}
@@ -71,6 +78,34 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
 
 
+def total_of(asked: Query, outcome: Outcome) -> tuple[int, TotalRelation]:
+    """The number of documents, or of groups, that match the query, and its relation to that of all that match.
+
+    What matches passes the query's least relevance where it has one, or else holds a word of it, or passes the filters
+    of a query without words. All documents are near a query by their vectors, more or less: what the other legs alone
+    found is no match, and counts where nothing else can be counted.
+    """
+    candidates, grouping, legs = outcome.candidates, outcome.results.grouping, outcome.legs.values()
+    counts = outcome.counted.counts if outcome.counted is not None else None
+    if asked.plan.min_relevance > 0 and asked.shape is QueryShape.SEARCH:
+        matching, found = [*legs], len(candidates)
+    elif counts is not None and grouping is None:
+        return counts.matched, TotalRelation.EQ if counts.exact else TotalRelation.GTE
+    elif asked.shape is not QueryShape.SEARCH:
+        # Earlier and later pages have others.
+        more = outcome.more or asked.cursor is not None
+        return len(candidates), TotalRelation.GTE if more else TotalRelation.EQ
+    elif not (matching := [leg for leg in legs if leg.name in _MATCHING and leg.status is LegStatus.OK]):
+        return len(candidates), TotalRelation.NEAREST
+    else:
+        held = set().union(*[leg.ids for leg in matching])
+        found = len(held.intersection(map(_id, candidates)))
+        if grouping is not None:
+            groups = outcome.results.groups.values()
+            found = sum(not held.isdisjoint(map(_id, each.candidates)) for each in groups)
+    return found, TotalRelation.GTE if any(map(_more, matching)) else TotalRelation.EQ
+
+
 def page(asked: Query, outcome: Outcome) -> Sequence[Candidate]:
     """The candidates that are the answer's results: a slice of the pool, or all that a lookup turned to."""
     skip = asked.skip
@@ -98,9 +133,7 @@ def result(
     """
     canonical, plan, documents = asked, asked.plan, documents_of(results, outcome)
     view, legs = view_of(plan, len(documents), matcher), outcome.legs.values()
-    # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
-    searched = canonical.shape is QueryShape.SEARCH
-    more = any(leg.more for leg in legs) if searched else outcome.more or canonical.cursor is not None
+    total, relation = total_of(asked, outcome)
     answer = {
         "schema_version": 1,
         "query_id": canonical.event.query_id,
@@ -109,8 +142,8 @@ def result(
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
         "results": _hits(asked, outcome, results, documents, view),
-        "total": len(outcome.candidates),
-        "total_relation": TotalRelation.GTE if more else TotalRelation.EQ,
+        "total": total,
+        "total_relation": relation,
         "has_more": outcome.more or len(outcome.candidates) > canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": [leg.name for leg in legs if leg.ids] + outcome.run.backends,
@@ -128,6 +161,18 @@ def result(
         answer["denied"] = asked.denial._asdict()
     if understood := outcome.run.understood or canonical.understood:
         answer["understood"] = [each.model_dump(mode="json") for each in understood]
+    if (counted := outcome.counted) is not None:
+        counts = counted.counts
+        answer["legs"].append(
+            {
+                "name": FACETS,
+                "status": counted.status,
+                "reason": counted.reason,
+                "candidates": counts.matched if counts is not None else 0,
+            }
+        )
+        if counts is not None:
+            answer["facets"] = counts.facets
     if outcome.run.reranked:
         answer["reranked"] = True
     if outcome.rerank_scores is not None:

@@ -47,9 +47,9 @@ class QueryBatch(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A count of the points that the filter matches. The answer: a number."""
+    """Counts of the points that each filter matches. The answer: the numbers."""
 
-    where: Condition
+    wheres: Sequence[Condition]
 
 
 class Words(NamedTuple):
@@ -75,11 +75,22 @@ class Scroll(NamedTuple):
 Request = QueryBatch | Count | Words | Scroll
 
 
+class Counts(NamedTuple):
+    """The number of documents that a query matches, and the counts of its facets among them, as results have them.
+
+    Not `exact`: more may match.
+    """
+
+    matched: int
+    exact: bool
+    facets: Sequence[Mapping[str, Any]] = ()
+
+
 class Found(NamedTuple):
     """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
 
     `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
-    groups; `lost`: why the search for them ended early.
+    groups; `lost`: why the search for them ended early. `counts` are there in place of hits where facets are counted.
     """
 
     hits: Hits
@@ -88,9 +99,14 @@ class Found(NamedTuple):
     whole: bool = False
     more: bool | None = None
     lost: Reason | None = None
+    counts: Counts | None = None
 
 
 Program = Generator[Request, Any, Found]
+
+Explanation = Generator[Request, Any, Sequence[str]]
+Explain = Callable[[], Explanation]
+"""Finds out why a search found nothing: in warnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +122,33 @@ class Search:
     alone: str | None = None
 
 
-def nearest(bodies: Sequence[Body]) -> Program:
-    """The hits of one search; of two, behind those what the second alone matches. A filter alone scores 0."""
+def nearest(bodies: Sequence[Body], explain: Explain | None = None) -> Program:
+    """The hits of one search; of two, behind those what the second alone matches. A filter alone scores 0.
+
+    `explain` says why where nothing is found.
+    """
     [hits, *others] = yield QueryBatch(bodies)
     if "query" not in bodies[0]:
         hits = hits._replace(scores=[0.0] * len(hits.ids))
     for other in others:
         hits = hits.and_further(other._replace(scores=[0.0] * len(other.ids)))
         hits = hits.at(range(min(len(hits.ids), bodies[-1]["limit"])))
+    if not hits.ids and explain is not None:
+        return Found(hits, warnings=(yield from explain()))
     return Found(hits)
+
+
+def or_explained(program: Program, explain: Explain) -> Program:
+    """The outcome of a program, with the warnings that say why where it finds nothing."""
+    found = yield from program
+    if found.hits.ids:
+        return found
+    return found._replace(warnings=(*found.warnings, *(yield from explain())))
 
 
 def all_matching(body: Body) -> Program:
     """The hits of one search that asks for as many points as its filter matches."""
-    number = yield Count(body["filter"])
+    [number] = yield Count([body["filter"]])
     [hits] = yield QueryBatch([{**body, "limit": max(1, number)}])
     return Found(hits, whole=len(hits.ids) >= number)
 

@@ -12,13 +12,27 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
-from operators.query import search
+from operators.query import facets, search
 from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
 from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.search import LEAVES, NOTHING, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
+from operators.query.search import (
+    LEAVES,
+    NOTHING,
+    Body,
+    Condition,
+    Ending,
+    Endings,
+    Explain,
+    Explanation,
+    Groups,
+    Narrow,
+    Program,
+    Search,
+)
+from operators.query.zero_results import Criterion, explain_zero_results
 from operators.ranking.blend import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
@@ -26,11 +40,12 @@ from operators.text.lexer import Leaf
 from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
+from schemas.facets import Facet
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
-from schemas.result import KEYWORD
+from schemas.result import FUZZY, KEYWORD, VECTOR
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
@@ -64,18 +79,23 @@ class Draft(NamedTuple):
     common: Body
     groups: Groups | None
 
-    def nearest(self, *bodies: Body) -> Search:
+    def nearest(self, *bodies: Body, explain: Explain | None = None) -> Search:
         if self.groups is None:
-            return Search(partial(search.nearest, bodies), self.query.trace)
-        return self.search(lambda narrow: search.nearest([*map(narrow, bodies)]))
+            return Search(partial(search.nearest, bodies, explain), self.query.trace)
+        return self.search(lambda narrow: search.nearest([*map(narrow, bodies)]), explain=explain)
 
-    def search(self, start: Callable[[Narrow], Program], *, alone: bool = False) -> Search:
-        """A search for the groups, or for the limit alone."""
+    def search(
+        self, start: Callable[[Narrow], Program], *, alone: bool = False, explain: Explain | None = None
+    ) -> Search:
+        """A search for the groups, or for the limit alone; `explain` says why where nothing is found."""
         query, groups, limit = self.query, self.groups, self.common["limit"]
         namespace = query.asked.namespace if alone else None
-        if groups is None:
-            return Search(lambda: start(lambda body: body), query.trace, namespace)
-        return Search(lambda: groups.search(limit, start), query.trace, namespace)
+
+        def run() -> Program:
+            found = start(lambda body: body) if groups is None else groups.search(limit, start)
+            return found if explain is None else search.or_explained(found, explain)
+
+        return Search(run, query.trace, namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +114,8 @@ class Bodies:
 
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
-        seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
+        seen = self._seen(query, self._criteria(query))
+        limit, wanted = depth(query), _fields_to_read(query)
         selected: Any = sorted(wanted)
         if query.asked.understood:
             # Wishes may read any field that the documents brought.
@@ -117,7 +138,7 @@ class Bodies:
         if only and capabilities.most >= MOST and recency_weight(plan.recipe, asked.event.current_cycle) > 0:
             # The best may be far from the query.
             return Search(lambda: search.all_matching(body), query.trace, asked.namespace)
-        return draft.nearest(body)
+        return draft.nearest(body, explain=partial(self._explain, query) if leg == VECTOR else None)
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
@@ -125,9 +146,11 @@ class Bodies:
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
-        query, parsed = draft.query, draft.query.retrieval.parsed
+        query, parsed, asked = draft.query, draft.query.retrieval.parsed, draft.query.asked.plan.recipe.fusion.legs
+        alone = leg == KEYWORD and VECTOR not in asked and FUZZY not in asked
+        explain = partial(self._explain, query, words=True) if alone else None
         if parsed is None or parsed.expression is None:
-            return draft.nearest(*self._by_keywords(leg, draft, draft.seen))
+            return draft.nearest(*self._by_keywords(leg, draft, draft.seen), explain=explain)
         expression, columns = parsed.expression, query.retrieval.filtered
 
         def search_with(narrow: Narrow, endings: Endings) -> Program:
@@ -136,7 +159,7 @@ class Bodies:
 
         open_ = open_endings(expression, columns)
         if not open_:
-            return draft.search(lambda narrow: search_with(narrow, {}))
+            return draft.search(lambda narrow: search_with(narrow, {}), explain=explain)
         wanted = {ending: _and(draft.seen, where) for ending, where in open_.items()}
         capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
@@ -144,7 +167,11 @@ class Bodies:
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
             others = filters.count_conditions(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
-        return draft.search(lambda narrow: search.with_endings(wanted, most, partial(search_with, narrow)), alone=True)
+
+        def with_endings(narrow: Narrow) -> Program:
+            return search.with_endings(wanted, most, partial(search_with, narrow))
+
+        return draft.search(with_endings, alone=True, explain=explain)
 
     def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> list[Body]:
         """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
@@ -169,17 +196,47 @@ class Bodies:
         undated = orders is not None and "created_at" not in orders
         # A cursor has the value where its page goes on.
         hidden = asked.shape is not QueryShape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
-        most = query.retrieval.capabilities.most
+        most, explain = query.retrieval.capabilities.most, partial(self._explain, query)
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
-            return draft.search(lambda narrow: look_up(narrow(body), most))
+            return draft.search(lambda narrow: look_up(narrow(body), most), explain=explain)
         ordered = {"order_by": order, **body}
         if asked.shape is QueryShape.SEARCH:
-            return draft.search(lambda narrow: look_up(narrow(ordered), most))
+            return draft.search(lambda narrow: look_up(narrow(ordered), most), explain=explain)
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
             kind = orders[MADE_FROM.get(key, key)]
-        return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
+
+        def look_up_sorted() -> Program:
+            return look_up(ordered, most, lambda value: equal(key, kind, value))
+
+        return Search(lambda: search.or_explained(look_up_sorted(), explain), query.trace)
+
+    def facets(self, _: str, draft: Draft, wanted: Sequence[Facet]) -> Search:
+        """The counts of facets among what the query matches."""
+        query, guard, most = draft.query, draft.query.asked.access_filter, draft.query.retrieval.capabilities.most
+        criteria = self._criteria(query)
+        by_words = KEYWORD in query.asked.plan.recipe.fusion.legs and query.retrieval.capabilities.keywords
+        by_words = by_words and keywords_of(query) is not None
+        reads = {facet.field for facet in wanted} | (guard.reads if guard is not None else frozenset())
+        common = {"limit": most, "with_payload": sorted(reads)}
+
+        def matching(left_out: str | None) -> facets.Matching:
+            seen = self._seen(query, [each for each in criteria if each.fields != {left_out}])
+            by_filters = Draft(query, seen, seen, common, None)
+            start = self.keyword(KEYWORD, by_filters, None).start if by_words else None
+            return facets.Matching(seen, start, most)
+
+        own = frozenset(field for each in criteria if len(each.fields) == 1 for field in each.fields)
+        return Search(lambda: facets.count_facets(wanted, matching, own, guard), query.trace)
+
+    def _explain(self, query: InFlight, words: bool = False) -> Explanation:
+        """Why the query found nothing; `words`: it searched for its words alone."""
+        asked, known = query.asked, query.retrieval.capabilities.fields
+        seen = [name for name in known if not name.startswith("_") and not is_hidden(name, asked.plan.hidden)]
+        where = f"the namespace {asked.namespace!r} of the destination {asked.destination!r}"
+        criteria = self._criteria(query)
+        return explain_zero_results(self._seen(query, ()), criteria, where, seen, words=words)
 
     def _corpus(self, query: InFlight, leg: str) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: as the collection does."""
@@ -195,16 +252,30 @@ class Bodies:
         tenant = {"key": NAMESPACE, "match": {"value": asked.namespace}}
         return [tenant, *self.destinations.conditions(asked.destination, query.asked.collection)]
 
-    def _seen(self, query: InFlight) -> Mapping[str, Any]:
+    def _criteria(self, query: InFlight) -> list[Criterion]:
+        """The conditions that the query itself sets."""
+        event, indexed = query.asked.event, query.retrieval.capabilities.indexed
+        scopes = ((SUBJECT, event.subject), (ACTOR_TYPE, event.actor_type))
+        criteria = [
+            Criterion(key, frozenset({key}), {"key": key, "match": {"value": value}})
+            for key, value in scopes
+            if value is not None
+        ]
+        for number, each in enumerate(event.filters):
+            condition = filters.condition(filters.on_index(each, indexed))
+            criteria.append(Criterion(f"filters.{number}", frozenset(filters.fields_of([each])), condition))
+        return criteria
+
+    def _seen(self, query: InFlight, criteria: Sequence[Criterion]) -> Mapping[str, Any]:
+        """The condition of the documents that the query may see, and that meet these criteria."""
         asked = query.asked
         must = self._scope(query)
         if query.retrieval.capabilities.expires:
             # By the flow's own clock: a query's `now` brings nothing back.
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
-        scopes = ((SUBJECT, asked.event.subject), (ACTOR_TYPE, asked.event.actor_type))
-        must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
+        if criteria:
+            must += [each.condition for each in criteria]
         indexed = query.retrieval.capabilities.indexed
-        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.event.filters]
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
@@ -292,6 +363,11 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
     if asked.event.record:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
+
+
+def keywords_of(query: InFlight) -> Any:
+    """The terms of the query's words; `()` if documents match them that hold none of the terms, None without words."""
+    return query.retrieval.terms if query.retrieval.terms is not None or not query.retrieval.uncovered else ()
 
 
 def vector_of(query: InFlight) -> Any:

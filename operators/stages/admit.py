@@ -8,6 +8,7 @@ from typing import Final
 
 from operators.access.filters import check_indexes, condition, count_conditions, on_fields
 from operators.collections.catalogue import Catalogue
+from operators.query.facets import within_ranges
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden, wants_words
@@ -66,13 +67,20 @@ class Admission:
         if event.order_by is not None:
             _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:
-            self._check_group(query.asked.plan.grouping.field, capabilities.groups)
+            self._check_values("group_by", query.asked.plan.grouping.field, "group", capabilities.groups)
         self._check_neighbours(query)
-        for place, each in on_fields(event.filters, "filters"):
+        wanted = [*on_fields(event.filters, "filters")]
+        for number, facet in enumerate(event.facets or ()):
+            if facet.ranges is not None:
+                wanted.append((f"facets.{number}", within_ranges(facet)[0]))
+            else:
+                # A title's index is one of words.
+                self._check_values(f"facets.{number}.field", facet.field, "count", capabilities.groups, {"title"})
+        for place, each in wanted:
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
-            check_indexes(event.filters, capabilities.indexed)
+            check_indexes(wanted, capabilities.indexed)
         if (most := capabilities.conditions) is not None:
             conditions = sum(count_conditions(condition(each)) for each in event.filters)
             if conditions > most:
@@ -90,13 +98,16 @@ class Admission:
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
 
-    def _check_group(self, field: str, groups: frozenset[str] | None) -> None:
-        known = self.grouped if groups is None else groups
+    def _check_values(
+        self, path: str, field: str, purpose: str, groups: frozenset[str] | None, excepted: Set[str] = frozenset()
+    ) -> None:
+        """Raise InputError for a field that the collection has no index of values for."""
+        known = (self.grouped if groups is None else groups) - excepted
         reason = self.fields.refusal(Exists(field=field, op="exists", value=True))
         if reason is None and field not in known:
-            reason = f"nothing to group by: add it to qdrant.indexes; there are {', '.join(sorted(known))}"
+            reason = f"nothing to {purpose} by: add it to qdrant.indexes; there are {', '.join(sorted(known))}"
         if reason is not None:
-            raise invalid("group_by", reason, field)
+            raise invalid(path, reason, field)
 
     def _check_neighbours(self, query: InFlight) -> None:
         returned = query.asked.plan.returned
@@ -158,6 +169,7 @@ def _check_visible(query: InFlight) -> None:
     used |= {"order_by.field": event.order_by.field} if event.order_by is not None else {}
     # The query's own, its profile's or the default: its values are the keys of the groups.
     used |= {"group_by": grouping.field} if grouping is not None else {}
+    used |= {f"facets.{number}.field": facet.field for number, facet in enumerate(event.facets or ())}
     used |= {SUBJECT: SUBJECT} if event.subject is not None else {}
     used |= {ACTOR_TYPE: ACTOR_TYPE} if event.actor_type is not None else {}
     for where, name in used.items():

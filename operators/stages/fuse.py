@@ -1,8 +1,8 @@
 """Fuse: the branches of the legs join, and the lists of a query's legs become one.
 
-A query waits until each leg has given its item. Queries leave in the order in which their last leg came. What the legs
-found is taken over in the legs' own order, whatever the order in which they came. A query all of whose legs are lost is
-answered as failed; the others are ranked by the recipe's stages before `rerank`.
+A query waits until each leg that it asks has given its item. Queries leave in the order in which their last leg came.
+What the legs found is taken over in the legs' own order, whatever the order in which they came. A query all of whose
+legs are lost is answered as failed; the others are ranked by the recipe's stages before `rerank`.
 
 A query with a word that no candidate has leaves unfused if the leg fuzzy is asked for it, and is fused behind that leg.
 The leg's weight is that of such words, and further candidates leave fewer of them. So any other query is answered as if
@@ -24,7 +24,7 @@ from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, legs
 from operators.query.lookup import find_page
-from operators.query.outcome import is_given
+from operators.query.outcome import Counted, is_given
 from operators.query.search import Found, Search
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, union
@@ -34,12 +34,12 @@ from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
-from operators.stages.leg import SearchLeg, is_searched
+from operators.stages.leg import SearchLeg, count_branches
 from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.query import QueryShape
-from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage
+from schemas.result import FACETS, FUZZY, KEYWORD, LegStatus, RetrievalStage
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _UNMATCHED: Final = (
@@ -52,14 +52,13 @@ _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 @operator
 def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     """Join the branches of the legs, and fuse each query once all have given it."""
-    return op.stateful_batch("missing", op.merge("branches", passing, *legs), lambda _: Fusion(len(legs)))
+    return op.stateful_batch("missing", op.merge("branches", passing, *legs), lambda _: Fusion())
 
 
 class Fusion(StatefulBatchLogic[Batch, Batch, None]):
-    """Fuses the hits of all built legs. Its state is the queries for which a leg is still missing."""
+    """Fuses the hits of the legs. Its state is the queries for which a leg is still missing."""
 
-    def __init__(self, legs: int) -> None:
-        self._legs = legs
+    def __init__(self) -> None:
         # By id: a query lives as long as a leg has yet to give it.
         self._missing: dict[int, int] = {}
 
@@ -67,11 +66,11 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
         out: Batch = []
         complete: list[InFlight] = []
         for item in chain.from_iterable(batches):
-            if not is_searched(item):
+            if not isinstance(item, InFlight) or item.retrieval.searches is None:
                 out.append(item)
                 continue
-            missing = self._missing.pop(id(item), self._legs) - 1
-            if missing:
+            missing = (self._missing.pop(id(item), None) or count_branches(item)) - 1
+            if missing > 0:
                 self._missing[id(item)] = missing
             else:
                 complete.append(item)
@@ -92,6 +91,7 @@ def take_over(query: InFlight) -> InFlight:
     wanted = legs(query)
     searched = query.asked.shape is QueryShape.SEARCH
     found, query.retrieval.found = query.retrieval.found, {}
+    counted = found.pop(FACETS, None)
     for name, leg in LEG_SPECS.items():
         outcome = found.get(name)
         if outcome is not None:
@@ -107,7 +107,22 @@ def take_over(query: InFlight) -> InFlight:
     for name, hits in query.outcome.legs.items():
         if hits.status is not LegStatus.SKIPPED:
             query.passed(name, len(hits.ids))
+    if counted is not None:
+        _take_over_counts(query, counted)
     return query
+
+
+def _take_over_counts(query: InFlight, found: Found | BackendError) -> None:
+    if isinstance(found, BackendError):
+        query.outcome.counted = Counted(_status(found), found.reason)
+        query.lose(FACETS, found.reason)
+    else:
+        query.outcome.counted = Counted(LegStatus.OK, None, found.counts)
+        query.passed(FACETS)
+
+
+def _status(error: BackendError) -> LegStatus:
+    return LegStatus.TIMEOUT if isinstance(error, BackendTimeout) else LegStatus.FAILED
 
 
 def add_leg(query: InFlight, name: str, outcome: Found | BackendError) -> InFlight:
@@ -120,8 +135,7 @@ def add_leg(query: InFlight, name: str, outcome: Found | BackendError) -> InFlig
 
 def _take_over_leg(query: InFlight, name: str, outcome: Found | BackendError) -> None:
     if isinstance(outcome, BackendError):
-        late = isinstance(outcome, BackendTimeout)
-        query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
+        query.outcome.legs[name] = Leg(name, _status(outcome), reason=outcome.reason)
         query.lose(name, outcome.reason)
         return
     query.outcome.legs[name] = _to_leg(query, name, outcome)
@@ -162,7 +176,7 @@ def is_misspelt(query: InFlight) -> bool:
 def rank_hits(query: InFlight) -> InFlight:
     """Rank what the legs found; a query all of whose legs are lost is answered as failed."""
     answered = bool(_answered(query))
-    if not answered and {"embed", "encode", *LEG_SPECS} & dict(query.outcome.degraded).keys():
+    if not answered and ({"embed", "encode", *LEG_SPECS} - {FACETS}) & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)

@@ -4,9 +4,9 @@ Only ids, scores and the payload fields that ranking reads are asked for; `fetch
 that fails leaves the others.
 
 - The searches of a query are written once, before the branches part. That also decides which items pass all legs by.
-- Each leg gives one item for every query with searches, whether it was asked, not wanted, failed or late.
-  All branches share the query. A leg notes only what it found, so nothing depends on the order in which legs come; the
-  stage `fuse` does the rest when all are there.
+- Each leg gives one item for every query that asks it, whether it answered, failed or was late. All branches share the
+  query. A leg notes only what it found, so nothing depends on the order in which legs come; the stage `fuse` does the
+  rest when all are there.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -29,14 +29,15 @@ from operators.runtime.stage import KEY, Batch, Batches, async_stage
 from operators.stages.backend_stage import QueryStage, qdrant_attributes
 from operators.wire.message import Attributes
 from schemas.errors import BackendError
-from schemas.result import STRUCTURED
+from schemas.result import FUZZY, STRUCTURED
 
 _ALONE: Final = "alone"
 
 
-def is_searched(item: Any) -> bool:
-    """True if the item is a query whose searches are written, and so one that every leg passes on."""
-    return isinstance(item, InFlight) and item.retrieval.searches is not None
+def count_branches(item: Any) -> int:
+    """The number of branches that take an item: those of the legs that it asks, 0 if it is no query with searches."""
+    searches = item.retrieval.searches if isinstance(item, InFlight) else None
+    return len(searches) - (FUZZY in searches) if searches else 0
 
 
 def branches(up: Batches, legs: Iterable["SearchLeg"], calls: EventLoopThread) -> list[Batches]:
@@ -46,10 +47,10 @@ def branches(up: Batches, legs: Iterable["SearchLeg"], calls: EventLoopThread) -
 
 @operator
 def pass_by(step_id: str, up: Batches) -> Batches:
-    """The branch of the items that no leg has anything to do for. It passes on empty batches, which wake `fuse`."""
+    """The branch of the items that no leg is asked for. It passes on empty batches, which wake `fuse`."""
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
-        return [(KEY, [item for _, items in batches for item in items if not is_searched(item)])]
+        return [(KEY, [item for _, items in batches for item in items if not count_branches(item)])]
 
     return op.flat_map_batch("step", up, process_batch)
 
@@ -89,7 +90,9 @@ class SearchLeg(QueryStage[Search, Found]):
         return Together(self.bounds.max_batch)
 
     # Not by `answered`: a query may be answered before all branches have seen it.
-    takes = staticmethod(is_searched)
+    @override
+    def takes(self, item: Any) -> bool:
+        return isinstance(item, InFlight) and self.name in (item.retrieval.searches or ())
 
     def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
         search = (query.retrieval.searches or {}).get(self.name)

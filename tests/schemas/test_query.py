@@ -100,14 +100,27 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
 
 def test_a_query_asks_for_something() -> None:
     """An order, a cursor or a namespace is no query; what finds or narrows documents is one, and so is blank text."""
-    message = "text, vector, filters, subject, actor_type or reflections_only must be given"
+    message = "text, vector, filters, subject, actor_type, facets or reflections_only must be given"
     fields: dict[str, Any]
-    for fields in ({}, {"filters": []}, {"order_by": {"field": "year"}}, {"cursor": "c"}, {"namespace": "n"}):
+    for fields in (
+        {},
+        {"filters": []},
+        {"facets": []},
+        {"order_by": {"field": "year"}},
+        {"cursor": "c"},
+        {"namespace": "n"},
+    ):
         assert message in refusal(text=None, **fields)
         for text in ("", "  \n\u3000"):
             assert event(text=text, **fields).text == text
     year = {"field": "year", "op": "eq", "value": 1}
-    narrowed = ({"vector": [0.5]}, {"filters": [year]}, {"subject": "s"}, {"actor_type": "user"})
+    narrowed = (
+        {"vector": [0.5]},
+        {"filters": [year]},
+        {"subject": "s"},
+        {"actor_type": "user"},
+        {"facets": [{"field": "brand"}]},
+    )
     for fields in (*narrowed, {"reflections_only": True}):
         assert event(text=None, **fields).text is None
 

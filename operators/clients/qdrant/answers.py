@@ -89,7 +89,7 @@ def read_count(result: object) -> int:
     return _count(_object(result).get("count"))
 
 
-class Facet(NamedTuple):
+class ValueCounts(NamedTuple):
     """The number of points by value, for the commonest values.
 
     `cut`: there may be other values. Not `exact`: the numbers are approximate.

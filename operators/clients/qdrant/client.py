@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Final
 
 from operators.clients.failures import attempt, bisect, in_batches
-from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Points
+from operators.clients.qdrant.answers import CollectionInfo, Payload, PayloadTest, Points, ValueCounts
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
@@ -152,7 +152,7 @@ class QdrantClient(ABC):
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, timeout: float
-    ) -> Facet:
+    ) -> ValueCounts:
         """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError.
 
         There are fewer values, or approximate numbers, where the collection's limits allow no more.
@@ -162,7 +162,7 @@ class QdrantClient(ABC):
         most = limits.page(limit)
         body = _body(key=self.fields.path(key), filter=self._where(collection, where), limit=most, exact=limits.exact)
         counts = await self._facet(collection, body, deadline)
-        return Facet(counts, len(counts) >= most, limits.exact)
+        return ValueCounts(counts, len(counts) >= most, limits.exact)
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
         """The description of a collection; raises BackendError (status 404 when it isn't there).
@@ -217,8 +217,8 @@ class QdrantClient(ABC):
         match request:
             case QueryBatch(bodies):
                 return _take(iter(await self.query_batch(collection, bodies, timeout=left)), request)
-            case Count(where):
-                return await self.count(collection, where, timeout=left)
+            case Count(wheres):
+                return await asyncio.gather(*(self.count(collection, where, timeout=left) for where in wheres))
             case Words(fields, limit):
                 return await asyncio.gather(*(count_words(key, where, limit) for key, where in fields))
             case Scroll(where, limit, fields, order_by, offset):

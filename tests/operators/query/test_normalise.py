@@ -185,6 +185,7 @@ OTHERS: dict[str, Any] = {
     "subject": "s",
     "actor_type": "user",
     "filters": [{"field": "year", "op": "eq", "value": 1}],
+    "facets": [{"field": "year"}],
     "group_by": "subject",
     "group_size": 3,
     "group_score": "sum",
@@ -329,7 +330,9 @@ def test_a_cursor_outlives_what_changes_no_order(name: str) -> None:
     assert normalised(PLACES, cursor=CURSOR, **changed).query.skip == 20
 
 
-@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now", "limit", "return", "explain", "debug"}))
+@pytest.mark.parametrize(
+    "name", sorted(OTHERS.keys() - {"cursor", "now", "facets", "limit", "return", "explain", "debug"})
+)
 def test_a_cursor_continues_no_other_query(name: str) -> None:
     """Of another text, tenant, source or any other field it is invalid: never another's page."""
     said = refusal(PLACES, cursor=CURSOR, **{name: OTHERS[name]})

@@ -26,8 +26,8 @@ def hits(*ids: str) -> Hits:
 def test_a_search_for_all_asks_for_as_many_as_there_are(given: tuple[str, ...], whole: bool) -> None:
     """It is whole if all come: a collection may give fewer to one search."""
     program = all_matching(BODY)
-    assert next(program) == Count(BODY["filter"])
-    assert program.send(3) == QueryBatch([{**BODY, "limit": 3}])
+    assert next(program) == Count([BODY["filter"]])
+    assert program.send([3]) == QueryBatch([{**BODY, "limit": 3}])
     found = end(program, [hits(*given)])
     assert (found.hits.ids, found.whole) == ([*given], whole)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.clients.qdrant.answers import Facet
+from operators.clients.qdrant.answers import ValueCounts
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Destinations
 from operators.query.in_flight import InFlight
@@ -339,7 +339,7 @@ def test_endings_are_looked_up_within_what_the_query_sees() -> None:
     seen = bodies(query(subject="s", include_reflections=False))[KEYWORD]["filter"]
     assert where["must"][:-1] == seen["must"]
     assert where["must_not"] == seen["must_not"] == [REFLECTION]
-    search = program.send([Facet({"learning": 2, "teaching": 9}, cut=False, exact=True)])
+    search = program.send([ValueCounts({"learning": 2, "teaching": 9}, cut=False, exact=True)])
     assert isinstance(search, QueryBatch)
     [finished] = search.bodies
     phrase = {"key": "title", "match": {"phrase": "deep learning"}}

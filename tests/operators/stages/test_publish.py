@@ -105,7 +105,8 @@ def test_a_result_by_hand() -> None:
                 "legs": {"vector": {"rank": 1, "score": 0.99}},
             },
         ],
-        "total": 2,
+        # One holds a word of the query; the other is near it.
+        "total": 1,
         "total_relation": "eq",
         "has_more": False,
         "next_cursor": None,
@@ -222,10 +223,10 @@ def test_a_reranker_is_named_only_if_it_took_part() -> None:
 
 
 def test_the_page_is_the_first_of_the_candidates() -> None:
-    """A limit cuts the page; total and has_more tell of the rest."""
+    """A limit cuts the page, and has_more tells of the rest; of all that is near, one holds a word of the query."""
     event = published(found(count=30, limit=5))
     assert [hit["rank"] for hit in event["results"]] == [1, 2, 3, 4, 5]
-    assert (event["total"], event["has_more"]) == (30, True)
+    assert (event["total"], event["has_more"]) == (1, True)
     assert published(found(count=5, limit=5))["has_more"] is False
 
 
@@ -235,7 +236,7 @@ def test_candidates_that_were_not_fetched_are_further_pages() -> None:
     asked.outcome.payloads = {name: asked.outcome.payloads[name] for name in ("p0", "p1")}
     event = published(asked)
     assert [hit["id"] for hit in event["results"]] == ["doc-0", "doc-1"]
-    assert (event["total"], event["has_more"]) == (10, True)
+    assert (event["total"], event["has_more"]) == (1, True)
 
 
 def test_an_importance_off_its_scale_is_logged_once_a_recipe() -> None:

@@ -72,7 +72,8 @@ export function list(column, at, letters, context) {
   fill();
   const watch = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) fill(); });
   watch.observe(more);
-  const total = `${column.cards.length} of ${column.total}${column.total_relation === "gte" ? "+" : ""}`;
+  const matching = `${column.total}${column.total_relation === "gte" ? "+" : ""}`;
+  const total = `${column.cards.length} shown, ${matching} ${column.total_relation === "nearest" ? "nearest" : "matching"}`;
   const legs = column.legs.map((leg) => leg.status === "ok" ? `${leg.name} ${leg.candidates}` : `${leg.name} ${leg.status}`).join(" · ");
   return el("section", { class: "list", "aria-label": `Column ${letters}`, "data-column": String(at) },
     el("div", { class: "head" }, el("h2", {}, el("span", { class: "letter" }, letters), ` ${column.recipe ?? "refused"}`, column.again ? el("span", { class: "quiet" }, " ranked here from the recorded pool") : null),

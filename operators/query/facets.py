@@ -1,0 +1,141 @@
+"""Facets: counts of the values of fields among all that a query matches.
+
+What a query matches passes its filters and, where it has words that the keyword leg searches, holds one of them.
+Without such words Qdrant counts by its indexes. No index tells which documents hold a word in one of its forms. So with
+words the best documents by keywords are read, as many as one search gives, and counted here; if there are more, the
+counts are of these alone, and not exact.
+
+- A document counts once for each of its values: strings, booleans and whole numbers. 2.0 is 2.
+- A facet that leaves out the filters on its own field counts among what passes the others.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from operators.access.filters import condition, matches_filter
+from operators.access.firewall import AccessFilter, find_forbidden
+from operators.query.backend_answers import Hits
+from operators.query.search import COUNTED, Condition, Count, Counts, Found, Program, Request, Words
+from schemas.facets import Facet
+from schemas.fields import rfc3339
+from schemas.filters import Bounds, DateRange, FieldFilter, Range, value_at
+
+Payload = Mapping[str, Any]
+Shown = Mapping[str, Any]
+"""The counts of one facet as a result has them."""
+
+_NO_HITS: Final = Hits([], [], [])
+
+
+class Matching(NamedTuple):
+    """The matches of some of the query's filters: their condition, and with words the search for the best `most`."""
+
+    where: Condition
+    search: Callable[[], Program] | None
+    most: int
+
+
+def count_facets(
+    facets: Sequence[Facet], matching: Callable[[str | None], Matching], own: frozenset[str], guard: AccessFilter | None
+) -> Program:
+    """The counts of all facets, without the documents that the guard forbids.
+
+    `matching` gives what is matched without the filters on a field, which is one of `own`; None: with all filters.
+    """
+    alike: dict[str | None, list[Facet]] = {None: []}
+    for facet in facets:
+        alike.setdefault(facet.field if facet.exclude_own and facet.field in own else None, []).append(facet)
+    shown: dict[int, Shown] = {}
+    found = Counts(0, exact=True)
+    for left_out, together in alike.items():
+        matched = matching(left_out)
+        if matched.search is None:
+            counts = yield from _count(together, matched.where)
+        else:
+            counts = _read(together, (yield from matched.search()).hits, matched.most, guard)
+        shown.update(zip(map(id, together), counts.facets, strict=True))
+        found = counts if left_out is None else found
+    return Found(_NO_HITS, counts=found._replace(facets=[shown[id(facet)] for facet in facets]))
+
+
+def _count(facets: Sequence[Facet], where: Condition) -> Generator[Request, Any, Counts]:
+    """The counts among all that a condition matches, by the indexes of the fields."""
+    within = [{"must": [where, condition(each)]} for facet in facets for each in within_ranges(facet)]
+    number, *numbers = yield Count([where, *within])
+    listed = [facet for facet in facets if facet.ranges is None]
+    most = max((facet.limit + 1 if _by_count(facet) else COUNTED for facet in listed), default=0)
+    answers = (yield Words([(facet.field, where) for facet in listed], most)) if listed else ()
+    by_index, in_ranges = iter(answers), iter(numbers)
+    shown = [
+        _list(facet, (answer := next(by_index)).counts, exact=answer.exact and (not answer.cut or _by_count(facet)))
+        if facet.ranges is None
+        else _show(facet, ranges=[next(in_ranges) for _ in facet.ranges], exact=True)
+        for facet in facets
+    ]
+    return Counts(number, True, shown)
+
+
+def _read(facets: Sequence[Facet], hits: Hits, most: int, guard: AccessFilter | None) -> Counts:
+    """The counts among hits, which are all that there are if they are fewer than `most`."""
+    exact = len(hits.ids) < most
+    forbidden = find_forbidden(guard, hits.ids, hits.payloads)
+    payloads = [each for id_, each in zip(hits.ids, hits.payloads, strict=True) if id_ not in forbidden]
+    shown = [
+        _list(facet, Counter(value for each in payloads for value in _values(each, facet.field)), exact=exact)
+        if facet.ranges is None
+        else _show(
+            facet,
+            ranges=[sum(matches_filter(within, each) for each in payloads) for within in within_ranges(facet)],
+            exact=exact,
+        )
+        for facet in facets
+    ]
+    return Counts(len(payloads), exact, shown)
+
+
+def _values(payload: Payload, field: str) -> set[str | int]:
+    value = value_at(payload, field)
+    elements = value if isinstance(value, list) else [value]
+    whole = (int(each) if isinstance(each, float) and each.is_integer() else each for each in elements)
+    return {each for each in whole if isinstance(each, str | int)}
+
+
+def within_ranges(facet: Facet) -> list[FieldFilter]:
+    """The filters that the ranges of a facet stand for."""
+    return [
+        Range(field=facet.field, op="range", value=bounds)
+        if isinstance(bounds, Bounds)
+        else DateRange(field=facet.field, op="date_range", value=bounds)
+        for bounds in facet.ranges or ()
+    ]
+
+
+def _by_count(facet: Facet) -> bool:
+    """True if its commonest values are enough."""
+    return facet.order == "count" and facet.prefix is None
+
+
+def _list(facet: Facet, counts: Mapping[str | int, int], *, exact: bool) -> Shown:
+    start = facet.prefix.casefold() if facet.prefix is not None else ""
+    fitting = [
+        (value, count)
+        for value, count in counts.items()
+        if not start or (isinstance(value, str) and value.casefold().startswith(start))
+    ]
+    by_value = sorted(fitting, key=lambda each: (isinstance(each[0], str), each[0]))
+    ordered = sorted(by_value, key=lambda each: -each[1]) if facet.order == "count" else by_value
+    values = [{"value": value, "count": count} for value, count in ordered[: facet.limit]]
+    return _show(facet, values=values, more=len(fitting) > facet.limit, exact=exact)
+
+
+def _show(facet: Facet, **counts: Any) -> Shown:
+    if "ranges" in counts:
+        bounds = [
+            each.given if isinstance(each, Bounds) else {name: rfc3339(time) for name, time in each.given.items()}
+            for each in facet.ranges or ()
+        ]
+        counts["ranges"] = [
+            {"bounds": each, "count": count} for each, count in zip(bounds, counts["ranges"], strict=True)
+        ]
+    return {"field": facet.field, "more": False, **counts}

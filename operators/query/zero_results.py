@@ -1,0 +1,78 @@
+"""Zero results: why a query found nothing, by counts of what each of its criteria leaves.
+
+The causes are looked for in this order, and the first that is there is said:
+- Nothing that the query may see is in its namespace, destination and collection.
+- A filter that no document passes; its field, if no document has that.
+- The filters, which documents pass one by one, and no document all together.
+- The words of the text, where nothing else is searched by.
+
+All counts are of documents that the query may see, so that they tell of no other.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from operators.query.search import Condition, Count, Explanation
+
+MOST: Final = 32
+"""Criteria that are counted at most: the first ones."""
+
+_NO_WORDS: Final = "no results: no document that the query's filters pass has a word of its text"
+_TOGETHER: Final = "no results: no document passes all filters together, and each filter alone passes some"
+
+
+class Criterion(NamedTuple):
+    """One condition that a query sets: its path in the event, the payload fields that it reads, and Qdrant's form."""
+
+    path: str
+    fields: frozenset[str]
+    condition: Condition
+
+
+def explain_zero_results(
+    visible: Condition, criteria: Sequence[Criterion], where: str, known: Iterable[str], *, words: bool
+) -> Explanation:
+    """The warnings that say why nothing was found.
+
+    `visible` is the condition of all that the query may see, `where` names the namespace in words, `known` are fields
+    that there are. `words`: the query's words were searched for, and nothing else was.
+    """
+    counted = criteria[:MOST]
+    every, there, *alone = yield Count(
+        [
+            _all(visible, [each.condition for each in criteria]),
+            visible,
+            *(_all(visible, [each.condition]) for each in counted),
+        ]
+    )
+    if every:
+        return [_NO_WORDS] if words else []
+    if not there:
+        return [f"no results: no document that the query may see is in {where}"]
+    impossible = [each for each, number in zip(counted, alone, strict=True) if not number]
+    if not impossible:
+        return [_TOGETHER]
+    fields = [field for each in impossible for field in sorted(each.fields)]
+    having = yield Count([_all(visible, [{"must_not": [{"is_empty": {"key": field}}]}]) for field in fields])
+    missing = {field for field, number in zip(fields, having, strict=True) if not number}
+    names = sorted({*known} - missing)
+    return [warning for each in impossible for warning in _impossible(each, missing, names)]
+
+
+def _all(visible: Condition, conditions: Sequence[Condition]) -> Condition:
+    return {**visible, "must": [*visible["must"], *conditions]}
+
+
+def _impossible(criterion: Criterion, missing: set[str], names: Sequence[str]) -> list[str]:
+    absent = sorted(criterion.fields & missing)
+    if not absent:
+        return [f"no results: no document passes {criterion.path}"]
+    return [
+        f"no results: no document has the field {field!r} of {criterion.path}{_like(field, names)}" for field in absent
+    ]
+
+
+def _like(field: str, names: Sequence[str]) -> str:
+    close = get_close_matches(field, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
