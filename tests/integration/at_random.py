@@ -167,6 +167,9 @@ class Random:
         else:
             self._scoped(event, 0.5)
             event.setdefault("filters", [self._filter()])
+        if draw.random() < 0.2:
+            # No two versions of documents have one revision: each value that is counted tells which one was.
+            event["facets"] = [{"field": "rev", "limit": 200}]
         return self._asked(event, draw.choice(self._sources))
 
     def again(self, query: Asked) -> Asked:

@@ -84,7 +84,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
                 "dimension": DIMENSION,
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
-                "indexes": {"price": "integer", "parent": "keyword"},
+                "indexes": {"price": "integer", "parent": "keyword", "rev": "integer"},
                 "context": {"order_by": "turn"},
             },
             "policies": {
