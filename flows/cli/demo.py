@@ -285,7 +285,7 @@ def demo(
                 event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
                 event |= {"namespace": corpus.namespace, **({"filters": filters} if filters else {})}
                 [result] = query_client.ask([event], _ANSWER_TIMEOUT)
-                print_result(result, text, as_json)
+                print_result(result, text, as_json, corpus.settings.documents.columns.get("title", "title"))
                 if not as_json:
                     hint_of_nothing(result, corpus.namespace, filtered=bool(filters))
                 statuses.add(result["status"])
