@@ -81,11 +81,11 @@ def own_names(settings: Settings) -> OwnNames | None:
 
 
 def expression_columns(settings: Settings) -> dict[str, str]:
-    """The names of searched fields in keyword expressions, the documents' own among them."""
-    index, columns = settings.qdrant, settings.documents.columns
-    return index.column_names | {
-        own: name for name, own in columns.items() if name in index.search_fields and own.isalnum()
-    }
+    """The names of searched fields in keyword expressions: the documents' own, and those of the index that are free."""
+    own = {column: field for field, column in settings.documents.columns.items()}
+    free = {name: field for name, field in settings.qdrant.column_names.items() if name not in own}
+    searched = settings.qdrant.search_fields
+    return free | {name: field for name, field in own.items() if field in searched and name.isalnum()}
 
 
 def selects(settings: RerankSettings) -> bool:

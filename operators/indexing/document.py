@@ -140,9 +140,8 @@ class DocumentFinaliser:
 
     def __call__(self, item: EventInFlight | Rejected) -> list[OutputRecord]:
         if isinstance(item, Rejected):
-            if self.names is not None and item.field is not None:
-                item = replace(item, reason=self.names.reword(item.reason))
-            return self.way_out.refuse(item)
+            named = replace(item, reason=self.names.reword(item.reason)) if self.names is not None else item
+            return self.way_out.refuse(named)
         if isinstance(item, DeletionInFlight) and item.emptied:
             return removals(item, self.watermarks, self.partitions)
         return [watermark(item, self.watermarks)]

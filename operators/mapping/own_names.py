@@ -29,8 +29,8 @@ _WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _OPAQUE: Final = frozenset({"metadata", "overrides", "value", "vector"})
 """Parts of a query that name no field of a document."""
 
-_PROBLEM: Final = re.compile(r"(?:^|(?<=\); ))[^\s:;()]+(?=: )")
-"""The path of each problem of a document: `path: problem (value)`."""
+_NAMES: Final = re.compile(r"(?:^|(?<=\); )|(?<=missing; ))[^\s:;()`]+(?=: )|(?<=`)\w+(?=`)")
+"""The names in a problem of a document, `path: problem (value)`: its path, and those in backticks."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class OwnNames:
         return {**wish, "field": self.own(wish["field"])} if wish.get("field") is not None else wish
 
     def reword(self, reason: str) -> str:
-        """The reason why a document is refused, with the own paths of what is wrong."""
-        return _PROBLEM.sub(lambda found: self.own(found[0]), reason)
+        """The reason why a document is refused, with its own names of what is wrong or missing."""
+        return _NAMES.sub(lambda found: self.own(found[0]), reason)
 
     def around(self, step: Callable[[Item], Outcome]) -> Callable[[Item], Outcome]:
         """The same step, whose errors say own names."""
