@@ -27,7 +27,7 @@ from rich.tree import Tree
 
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
-from flows.cli.ingestion import NumberedReader, index_once
+from flows.cli.ingestion import DocumentReader, index_once
 from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
 from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
@@ -149,11 +149,13 @@ _DIGITS: Final = 16
 class Corpus:
     """The demo's documents of a `version` by a name, the settings they are read with, and the queries' namespace.
 
-    `wrong` are records that are no documents, each with the reason. `written` is the configuration that was chosen.
+    `total` is the number of documents, 0 if it is not known; `wrong` are records that are none, each with the reason.
+    `written` is the configuration that was chosen.
     """
 
     name: str
-    documents: NumberedReader
+    documents: DocumentReader
+    total: int
     version: str
     directory: str
     settings: Settings
@@ -176,16 +178,16 @@ class Corpus:
                 namespace = mapping.namespaces[0][0]
                 say(console, f"searched: namespace {namespace}; --namespace names another")
         searched = namespace if namespace is not None else settings.defaults.namespace
-        version = records.version()
-        directory = f"own-{version[:_DIGITS]}"
-        return cls(path.name, records.usable, version, directory, settings, searched, records.wrong(), written)
+        version, (wrong, total) = records.version(), records.wrong()
+        directory, usable = f"own-{version[:_DIGITS]}", total - len(wrong)
+        return cls(path.name, records.usable, usable, version, directory, settings, searched, wrong, written)
 
     @classmethod
     def load_shipped(cls, config: Path | None) -> Self:
         """The documentation of Python's standard library, which is imported only if the index lacks it."""
-        documents = functools.cache(lambda: list(enumerate(docstrings(), 1)))
         settings = embedded_settings(Path()) if config is None else load(config, index=Path())
-        return cls("the standard library's docstrings", documents, sys.version, "demo", settings, NAMESPACE)
+        documents, name = functools.partial(enumerate, docstrings(), 1), "the standard library's docstrings"
+        return cls(name, documents, 0, sys.version, "demo", settings, NAMESPACE)
 
     def directory_in(self, cache: Path) -> Path:
         """The directory of the index: an index of other settings is none that can be opened with these."""
@@ -271,9 +273,8 @@ def demo(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     statuses = set()
     with start_with_settings(corpus.settings, directory, provider) as running:
-        ingested = index_once(
-            running, corpus.name, corpus.documents, corpus.version, directory, console, complete=False
-        )
+        source = corpus.name, corpus.documents, corpus.version
+        ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
         if ingested is not None:
             lost = [*corpus.wrong, *map(str, ingested.rejected)]
             print_skipped(lost, ingested.sent + len(corpus.wrong), console)

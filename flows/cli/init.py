@@ -68,7 +68,7 @@ def init(
         if interactive:
             mapping = infer_records(records, {**_ask_roles(mapping), **given})
         print_mapping(mapping, name, records.form, stderr)
-        print_skipped(records.wrong(), sum(1 for _ in records.read()), stderr)
+        print_skipped(*records.wrong(), stderr)
     content = write_yaml(mapping, name, records.form)
     if write == STDIN:
         out.out(content, end="")

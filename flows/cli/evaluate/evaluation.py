@@ -217,7 +217,8 @@ def run_flow(
             running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
             records = Records.of(documents)
-            index_once(running, documents.name, records.objects, records.version(), directory, console)
+            total = sum(1 for _ in records.objects())
+            index_once(running, documents.name, records.objects, records.version(), directory, console, total=total)
         stack.enter_context(running.searching())
         yield running
 
