@@ -109,15 +109,15 @@ def invalid(field: str, what: str, value: object) -> InputError:
 class FieldError(InputError):
     """A query names a field of documents that cannot be used there; `known` are those that can."""
 
-    def __init__(self, place: str, what: str, name: str, known: Iterable[str] = ()) -> None:
-        self._said: Final = place, what, name, (known := sorted(known))
+    def __init__(self, where: str, what: str, name: str, known: Iterable[str] = ()) -> None:
+        self._parts: Final = where, what, name, (known := sorted(known))
         what = f"{what}; there are {', '.join(known)}" if known else what
-        super().__init__(DeadLetterClass.INVALID, problem(place, what, name), place)
+        super().__init__(DeadLetterClass.INVALID, problem(where, what, name), where)
 
-    def renamed(self, name: Callable[[str], str]) -> Self:
+    def rename(self, other: Callable[[str], str]) -> Self:
         """The same error with other names of the fields."""
-        place, what, wrong, known = self._said
-        return type(self)(place, what, name(wrong), map(name, known))
+        where, what, name, known = self._parts
+        return type(self)(where, what, other(name), map(other, known))
 
 
 class Reason(StrEnum):

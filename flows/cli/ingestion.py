@@ -55,13 +55,13 @@ Placed = tuple[object, Mapping[str, Any]]
 class RejectedDocument:
     """A document that the indexing flow rejected: its place, its id, and the dead letter's class and reason."""
 
-    place: str
+    where: str
     id: str
     kind: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.place}, document {self.id or 'without id'}: {self.kind}: {self.reason}"
+        return f"{self.where}, document {self.id or 'without id'}: {self.kind}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

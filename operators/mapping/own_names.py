@@ -118,6 +118,6 @@ class OwnNames:
             try:
                 return step(item)
             except FieldError as error:
-                raise error.renamed(self.own) from None
+                raise error.rename(self.own) from None
 
         return run

@@ -134,7 +134,7 @@ def test_wishes_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ing
 
 
 def test_errors_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ingested]]) -> None:
-    """Of a query the field that cannot be used and those that can, of a document that which is wrong or missing."""
+    """Of a query the field that cannot be used, and those that can; of a document the wrong or missing one."""
     ask, send = asked
     refused = ask(text="router", order_by={"field": "headline"})["error"]
     assert refused["field"] == "order_by.field"

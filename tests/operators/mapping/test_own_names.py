@@ -83,7 +83,7 @@ def test_every_field_of_a_query_is_renamed_once(
 def test_a_document_returns_as_it_was_sent(
     columns: dict[str, str], values: dict[str, Any], inside: dict[str, Any]
 ) -> None:
-    """What indexing renames results name back: a row comes out as it went in, but for what a mapped field replaced."""
+    """A row comes out of a result as it went into the index, without fields that a mapped one replaces."""
     row = {**values, "content": inside}
     row = {name: value for name, value in row.items() if name not in columns or name in columns.values()}
     payload = rename_columns(row, columns)
@@ -95,7 +95,7 @@ def test_a_document_returns_as_it_was_sent(
 
 @given(columns=COLUMNS, path=st.sampled_from(OURS))
 def test_a_name_of_the_index_holds_where_no_field_of_the_sender_has_it(columns: dict[str, str], path: str) -> None:
-    """Where another field of the sender is called so, that one is meant."""
+    """Else it means the field that its sender calls so."""
     read = OwnNames(columns).read({"group_by": path})["group_by"]
     assert read == (path if path not in columns.values() else spell(columns)[path])
 

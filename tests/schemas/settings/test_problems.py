@@ -123,10 +123,6 @@ policies: {default: {deny: {profiles: [dep]}}}
     settings: policies.default.deny.profiles: dep: not in profiles
 profiles: {mine: {recipe: x}}
     settings: profiles.mine.recipe: not in recipes
-profiles: {mine: {returned: {text: 20}}}
-policies: {default: {returned: {text: 20}}}
-    profiles.mine.returned: no such key; did you mean return?
-    policies.default.returned: no such key; did you mean return?
 profiles: {mine: {group_by: x}}
     settings: profiles.mine.group_by: nothing to group by; add it to qdrant.indexes
 defaults: {group_by: x}
