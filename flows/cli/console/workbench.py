@@ -30,6 +30,7 @@ from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.caching.bounded import BoundedCache
 from operators.delivery.client import KafkaClient
+from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import rename_columns
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.recipes import Recipe, RecipeError
@@ -236,7 +237,8 @@ class Workbench:
         shelved.result = ranker.rank(read)
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
-        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.documents)
+        own = OwnNames(self._asked_by(shelved.column).settings.documents.columns).own
+        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.documents, own)
         legs = shelved.read.pool.legs if shelved.read is not None else ()
         return {
             **to_column(shelved.result, cards),
