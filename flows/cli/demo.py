@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import orjson
 import typer
@@ -149,19 +149,19 @@ _DIGITS: Final = 16
 class Corpus:
     """The demo's documents of a `version` by a name, the settings they are read with, and the queries' namespace.
 
-    `total` is the number of documents, 0 if it is not known; `wrong` are records that are none, each with the reason.
-    `written` is the configuration that was chosen.
+    `wrong` are records that are no documents, each with the reason. `written` is the configuration that was chosen.
+    `total` is the number of documents, None if it is not known.
     """
 
     name: str
     documents: DocumentReader
-    total: int
     version: str
     directory: str
     settings: Settings
     namespace: str
     wrong: Sequence[str] = ()
     written: str | None = None
+    total: int | None = None
 
     @classmethod
     def of_file(cls, path: Path, config: Path | None, namespace: str | None, console: Console) -> Self:
@@ -179,15 +179,16 @@ class Corpus:
                 say(console, f"searched: namespace {namespace}; --namespace names another")
         searched = namespace if namespace is not None else settings.defaults.namespace
         version, (wrong, total) = records.version(), records.wrong()
-        directory, usable = f"own-{version[:_DIGITS]}", total - len(wrong)
-        return cls(path.name, records.usable, usable, version, directory, settings, searched, wrong, written)
+        directory = f"own-{version[:_DIGITS]}"
+        own = records.usable, version, directory, settings, searched
+        return cls(path.name, *own, wrong, written, total - len(wrong))
 
     @classmethod
     def load_shipped(cls, config: Path | None) -> Self:
         """The documentation of Python's standard library, which is imported only if the index lacks it."""
+        documents = functools.cache(lambda: list(enumerate(docstrings(), 1)))
         settings = embedded_settings(Path()) if config is None else load(config, index=Path())
-        documents, name = functools.partial(enumerate, docstrings(), 1), "the standard library's docstrings"
-        return cls(name, documents, 0, sys.version, "demo", settings, NAMESPACE)
+        return cls("the standard library's docstrings", documents, sys.version, "demo", settings, NAMESPACE)
 
     def directory_in(self, cache: Path) -> Path:
         """The directory of the index: an index of other settings is none that can be opened with these."""
@@ -308,8 +309,10 @@ def _command(kafka: KafkaSettings, directory: Path, corpus: Corpus) -> str:
     """The command that asks the demo while it runs, by a configuration file that is written for it."""
     config = directory / "rankstream.yaml"
     reached = {"bootstrap_servers": kafka.bootstrap_servers, "client": "librdkafka"}
+    said: dict[str, Any] = {"kafka": reached, "qdrant": {"path": str(directory)}}
+    said["documents"] = {"columns": corpus.settings.documents.columns}
     # JSON is YAML.
-    config.write_bytes(orjson.dumps({"kafka": reached, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
+    config.write_bytes(orjson.dumps(said, option=orjson.OPT_INDENT_2))
     named = corpus.namespace != Defaults().namespace
     namespace = f"--namespace {shlex.quote(corpus.namespace)} " if named else ""
     return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'

@@ -149,9 +149,7 @@ def ingest(
     return Ingested(sent, [rejected[number] for number in sorted(rejected)])
 
 
-def _send(
-    client: KafkaClient, topic: str, documents: Iterator[ProducerRecord], progress: OnProgress, timeout: float
-) -> int:
+def _send(client: KafkaClient, topic: str, rest: Iterator[ProducerRecord], progress: OnProgress, timeout: float) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,
         closing(client.tail(topic)) as tail,
@@ -160,7 +158,7 @@ def _send(
         sent_bytes = 0
         moved = -1, time.monotonic()
         size_of: list[int] = []
-        following = next(documents, None)
+        following = next(rest, None)
         ends: dict[int, int] = {}
         while True:
             records = []
@@ -168,7 +166,7 @@ def _send(
                 records.append(following)
                 size_of.append(len(following.value or b""))
                 sent_bytes += size_of[-1]
-                following = next(documents, None)
+                following = next(rest, None)
             try:
                 producer.send(records)
             except RecordRefused as error:
@@ -257,12 +255,12 @@ def index_once(
     directory: Path,
     console: Console,
     *,
-    total: int = 0,
+    total: int | None = None,
     complete: bool = True,
 ) -> Ingested | None:
     """Index documents into the embedded engine; None if `directory` has this `version` under the same configuration.
 
-    `total` is their number for the progress that is told, 0 if it is not known.
+    `total` is their number; None: they are counted.
 
     Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone would
     mislead.
@@ -273,6 +271,7 @@ def index_once(
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
         return None
     kafka, key = settings.kafka.indexing, settings.documents.id_column
+    total = total if total is not None else sum(1 for _ in documents())
     with running.indexing():
         ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
     if ingested.rejected and complete:

@@ -217,8 +217,7 @@ def run_flow(
             running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
             records = Records.of(documents)
-            total = sum(1 for _ in records.objects())
-            index_once(running, documents.name, records.objects, records.version(), directory, console, total=total)
+            index_once(running, documents.name, records.objects, records.version(), directory, console)
         stack.enter_context(running.searching())
         yield running
 
