@@ -19,7 +19,7 @@ The second half puts problems of values into words, for configurations and for e
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
@@ -104,6 +104,20 @@ def _begun(value: object) -> str:
 def invalid(field: str, what: str, value: object) -> InputError:
     """The error for one wrong field, of class `invalid`."""
     return InputError(DeadLetterClass.INVALID, problem(field, what, value), field)
+
+
+class FieldError(InputError):
+    """A query names a field of documents that cannot be used there; `known` are those that can."""
+
+    def __init__(self, where: str, what: str, name: str, known: Iterable[str] = ()) -> None:
+        self._parts: Final = where, what, name, (known := sorted(known))
+        what = f"{what}; there are {', '.join(known)}" if known else what
+        super().__init__(DeadLetterClass.INVALID, problem(where, what, name), where)
+
+    def rename(self, other: Callable[[str], str]) -> Self:
+        """The same error with other names of the fields."""
+        where, what, name, known = self._parts
+        return type(self)(where, what, other(name), map(other, known))
 
 
 class Reason(StrEnum):

@@ -163,7 +163,9 @@ def validate(model: type[E], document: dict[str, Any]) -> E:
         problems = []
         for path, item in found[:MAX_WORDED]:
             what = explain_problem(item, model)
-            problems.append(problem(path, what, item["input"]) if path else what)
+            # The value without a field is the whole event.
+            quoted = path and item["type"] != "missing"
+            problems.append(problem(path, what, item["input"]) if quoted else ": ".join(filter(None, (path, what))))
         raise InputError(DeadLetterClass.INVALID, join_first(problems, len(found[MAX_WORDED:])), wrong) from error
 
 

@@ -256,7 +256,7 @@ Newer = Annotated[T, _NEWER]
 def by_effect(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
     """The values, as JSON, of the settings in a section that have this effect; `inherited` is the section's own."""
     found: dict[str, Any] = {}
-    dumped = section.model_dump(mode="json")
+    dumped = section.model_dump(mode="json", by_alias=False)
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         own = next((each for each in field.metadata if isinstance(each, Effect)), inherited)

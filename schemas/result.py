@@ -38,6 +38,10 @@ WEIGHED_LEGS: Final = (FUZZY, KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
 """The legs that are asked only where a recipe gives them weight, by name."""
 
 
+NO_FIELD: Final = "no results: no document has the field"
+"""The beginning of a warning that names fields of documents, in backticks."""
+
+
 class DenialCode(StrEnum):
     """The reasons for a refusal: a closed list. If several apply, the first in this order is reported."""
 

@@ -53,7 +53,8 @@ class IndexingParts:
         self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
         self.deserialiser = member.deserialiser(settings.limits.max_document_bytes, ordered=True)
         self.decoder = query.document_decoder(settings)
-        self.finaliser = DocumentFinaliser(settings.kafka.topics.watermarks, partitions, member.way_out)
+        names = query.own_names(settings)
+        self.finaliser = DocumentFinaliser(settings.kafka.topics.watermarks, partitions, member.way_out, names)
         seen = CollectionLog(settings, {"alias", "terms"}).seen
         self.catalogue = catalogue = Catalogue(made.qdrant, settings.qdrant, seen, choice=choice(settings, group))
         _start(settings, made, catalogue, member.calls)

@@ -3,6 +3,7 @@
 from operators.access.filters import ORDERING
 from operators.delivery import credentials
 from operators.indexing.decode import DocumentDecoder
+from operators.mapping.own_names import OwnNames
 from operators.query.collection import ORDERED, Destinations
 from operators.query.cursor import CursorCodec
 from operators.query.field_map import FieldMap
@@ -73,6 +74,20 @@ def planner(settings: Settings) -> Planner:
     )
 
 
+def own_names(settings: Settings) -> OwnNames | None:
+    """The names and ids that documents have at their senders; None where these are the index's."""
+    columns, whole_ids = settings.documents.columns, settings.documents.ids == "integer"
+    return OwnNames(columns, whole_ids) if columns or whole_ids else None
+
+
+def expression_columns(settings: Settings) -> dict[str, str]:
+    """The names of searched fields in keyword expressions: the documents' own, and those of the index that are free."""
+    own = {column: field for field, column in settings.documents.columns.items()}
+    free = {name: field for name, field in settings.qdrant.column_names.items() if name not in own}
+    searched = settings.qdrant.search_fields
+    return free | {name: field for name, field in own.items() if field in searched and name.isalnum()}
+
+
 def selects(settings: RerankSettings) -> bool:
     """True if the reranker only says which candidate is the best."""
     return settings.kind == "chat" and settings.mode == "pick"
@@ -107,7 +122,8 @@ def decoder(settings: Settings, signals: Signals) -> Decoder:
         settings.config_hash(),
     )
     record_content = settings.telemetry.record_content
-    return Decoder(settings.limits, settings.qdrant.dimension, record_content, signals, normaliser)
+    names = own_names(settings) if settings.documents.columns else None
+    return Decoder(settings.limits, settings.qdrant.dimension, record_content, signals, normaliser, names)
 
 
 def document_decoder(settings: Settings) -> DocumentDecoder:

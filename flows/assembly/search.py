@@ -1,6 +1,7 @@
 """The parts of the search flow, made of the settings."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,6 +42,7 @@ from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
+from operators.wire.message import Message
 from schemas.document import index_keys
 from schemas.errors import ConfigError
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED
@@ -68,12 +70,12 @@ class Parts:
         _warn(settings)
         self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
         self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=False)
-        self.decoder = query.decoder(settings, member.signals)
+        decoder = query.decoder(settings, member.signals)
 
         index, bounds, metrics = settings.qdrant, _bounds(settings.qdrant), member.signals.metrics
         embedder, encoder, nearby = clients.embedder, clients.sparse_encoder, index.context
         seen, hides = CollectionLog(settings).seen, settings.firewall.enabled
-        catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
+        self.catalogue = catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
         known = _read(catalogue, self.calls, index.timeout)
         able = [catalogue.capabilities_of(name) for name in index.physical]
         context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
@@ -92,9 +94,9 @@ class Parts:
         self.reranking = reranking(settings, clients.reranker, metrics)
         self.picking = picking(settings, clients.chat, metrics)
         tokens = self.reranking is not None and self.reranking.reads_tokens
-        self.admission = Admission(
+        admission = Admission(
             catalogue,
-            index.column_names,
+            query.expression_columns(settings),
             query.ordering_fields(index),
             index.grouping_fields,
             partial(needs_embedding, tokens=tokens) if embedder is None else None,
@@ -120,8 +122,11 @@ class Parts:
         self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
-        cursors, numbers_ids = self.decoder.normalise.cursors, settings.documents.ids == "integer"
-        publisher = Publisher(member.way_out, models[0], cursors, models[1], numbers_ids)
+        self.decoder: Callable[[Message], InFlight] = decoder
+        self.admission: Callable[[InFlight], InFlight] = admission
+        if (names := query.own_names(settings)) is not None and names.columns:
+            self.decoder, self.admission = names.around(decoder), names.around(admission)
+        publisher = Publisher(member.way_out, models[0], decoder.normalise.cursors, models[1], names)
         self.finaliser = Finaliser(publisher, self.answers)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import orjson
 import typer
@@ -27,7 +27,7 @@ from rich.tree import Tree
 
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
-from flows.cli.ingestion import NumberedReader, index_once
+from flows.cli.ingestion import DocumentReader, index_once
 from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
 from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
@@ -150,16 +150,18 @@ class Corpus:
     """The demo's documents of a `version` by a name, the settings they are read with, and the queries' namespace.
 
     `wrong` are records that are no documents, each with the reason. `written` is the configuration that was chosen.
+    `total` is the number of documents, None if it is not known.
     """
 
     name: str
-    documents: NumberedReader
+    documents: DocumentReader
     version: str
     directory: str
     settings: Settings
     namespace: str
     wrong: Sequence[str] = ()
     written: str | None = None
+    total: int | None = None
 
     @classmethod
     def of_file(cls, path: Path, config: Path | None, namespace: str | None, console: Console) -> Self:
@@ -176,9 +178,10 @@ class Corpus:
                 namespace = mapping.namespaces[0][0]
                 say(console, f"searched: namespace {namespace}; --namespace names another")
         searched = namespace if namespace is not None else settings.defaults.namespace
-        version = records.version()
+        version, (wrong, total) = records.version(), records.wrong()
         directory = f"own-{version[:_DIGITS]}"
-        return cls(path.name, records.usable, version, directory, settings, searched, records.wrong(), written)
+        own = records.usable, version, directory, settings, searched
+        return cls(path.name, *own, wrong, written, total - len(wrong))
 
     @classmethod
     def load_shipped(cls, config: Path | None) -> Self:
@@ -271,9 +274,8 @@ def demo(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     statuses = set()
     with start_with_settings(corpus.settings, directory, provider) as running:
-        ingested = index_once(
-            running, corpus.name, corpus.documents, corpus.version, directory, console, complete=False
-        )
+        source = corpus.name, corpus.documents, corpus.version
+        ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
         if ingested is not None:
             lost = [*corpus.wrong, *map(str, ingested.rejected)]
             print_skipped(lost, ingested.sent + len(corpus.wrong), console)
@@ -285,7 +287,7 @@ def demo(
                 event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
                 event |= {"namespace": corpus.namespace, **({"filters": filters} if filters else {})}
                 [result] = query_client.ask([event], _ANSWER_TIMEOUT)
-                print_result(result, text, as_json)
+                print_result(result, text, as_json, corpus.settings.documents.columns.get("title", "title"))
                 if not as_json:
                     hint_of_nothing(result, corpus.namespace, filtered=bool(filters))
                 statuses.add(result["status"])
@@ -307,8 +309,10 @@ def _command(kafka: KafkaSettings, directory: Path, corpus: Corpus) -> str:
     """The command that asks the demo while it runs, by a configuration file that is written for it."""
     config = directory / "rankstream.yaml"
     reached = {"bootstrap_servers": kafka.bootstrap_servers, "client": "librdkafka"}
+    said: dict[str, Any] = {"kafka": reached, "qdrant": {"path": str(directory)}}
+    said["documents"] = {"columns": corpus.settings.documents.columns}
     # JSON is YAML.
-    config.write_bytes(orjson.dumps({"kafka": reached, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
+    config.write_bytes(orjson.dumps(said, option=orjson.OPT_INDENT_2))
     named = corpus.namespace != Defaults().namespace
     namespace = f"--namespace {shlex.quote(corpus.namespace)} " if named else ""
     return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'

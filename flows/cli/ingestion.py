@@ -42,26 +42,26 @@ _SETTLES: Final = 0.5
 letters are."""
 
 _HEADER: Final = "rankstream.ingestion"
-"""Says in a record, and so in its dead letter, which ingestion sent it, and the document's number."""
+"""Says in a record, and so in its dead letter, which ingestion sent it, and the document's number and place there."""
 
 OnProgress = Callable[[int, int], None]
 """Told (done, produced) documents from time to time."""
 
-Numbered = tuple[int, Mapping[str, Any]]
-"""A document and its number, such as its line in a file."""
+Placed = tuple[object, Mapping[str, Any]]
+"""A document and its place in its source, such as `line 3`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedDocument:
-    """A document that the indexing flow rejected: its number, its id, and the dead letter's class and reason."""
+    """A document that the indexing flow rejected: its place, its id, and the dead letter's class and reason."""
 
-    line: int
+    where: str
     id: str
     kind: str
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line}, document {self.id or 'without id'}: {self.kind}: {self.reason}"
+        return f"{self.where}, document {self.id or 'without id'}: {self.kind}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def ingest(
     client: KafkaClient,
     topics: Topics,
-    documents: Iterable[Numbered],
+    documents: Iterable[Placed],
     progress: OnProgress,
     timeout: float,
     key: str = "id",
@@ -127,31 +127,29 @@ def ingest(
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
     """
-    own = uuid.uuid4().hex
+    own, topic = uuid.uuid4().hex, topics.documents
+    records = (
+        ProducerRecord(topic, _key(each, key), orjson.dumps(each), ((_HEADER, f"{own}:{number}:{place}".encode()),))
+        for number, (place, each) in enumerate(documents)
+    )
     with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
-        sent = _send(client, topics.documents, documents, own, progress, timeout, key)
+        sent = _send(client, topic, records, progress, timeout)
         time.sleep(_SETTLES)
-        rejected = [
-            RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
+        rejected = {
+            int(number): RejectedDocument(
+                place, (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message
+            )
             for letter in dead_letters(letters, lambda *_: None)
             if letter is not None
             for name, value in letter.headers
             if name == _HEADER
-            for ingestion, _, number in [value.decode("ascii", "replace").partition(":")]
+            for ingestion, number, place in [value.decode("utf-8", "replace").split(":", 2)]
             if ingestion == own
-        ]
-    return Ingested(sent, sorted(rejected, key=lambda each: each.line))
+        }
+    return Ingested(sent, [rejected[number] for number in sorted(rejected)])
 
 
-def _send(
-    client: KafkaClient,
-    topic: str,
-    documents: Iterable[Numbered],
-    own: str,
-    progress: OnProgress,
-    timeout: float,
-    key: str,
-) -> int:
+def _send(client: KafkaClient, topic: str, rest: Iterator[ProducerRecord], progress: OnProgress, timeout: float) -> int:
     with (
         closing(client.bounded_reader(topic)) as reader,
         closing(client.tail(topic)) as tail,
@@ -160,18 +158,14 @@ def _send(
         sent_bytes = 0
         moved = -1, time.monotonic()
         size_of: list[int] = []
-        rest = iter(documents)
         following = next(rest, None)
         ends: dict[int, int] = {}
         while True:
             records = []
             while following is not None and sent_bytes < MAX_UNREAD_BYTES:
-                number, document = following
-                value = orjson.dumps(document)
-                headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(ProducerRecord(topic, _key(document, key), value, headers))
-                size_of.append(len(value))
-                sent_bytes += len(value)
+                records.append(following)
+                size_of.append(len(following.value or b""))
+                sent_bytes += size_of[-1]
                 following = next(rest, None)
             try:
                 producer.send(records)
@@ -202,7 +196,7 @@ def _key(document: Mapping[str, Any], column: str) -> bytes:
     return (id_of(document, column) or "").encode()
 
 
-NumberedReader = Callable[[], Iterable[Numbered]]
+DocumentReader = Callable[[], Iterable[Placed]]
 
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
@@ -217,7 +211,7 @@ _QUIET: Final = 10.0
 def ingest_with_bar(
     settings: KafkaSettings,
     name: str,
-    documents: Iterable[Numbered],
+    documents: Iterable[Placed],
     total: int,
     console: Console,
     timeout: float,
@@ -240,7 +234,7 @@ def ingest_with_bar(
         return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
 
 
-def index_file(settings: KafkaSettings, name: str, documents: NumberedReader, console: Console, key: str) -> Ingested:
+def index_file(settings: KafkaSettings, name: str, documents: DocumentReader, console: Console, key: str) -> Ingested:
     """Produce the documents of a file, and wait until the indexing flow, whose settings are given, has dealt with all.
 
     Raises InputError naming the record that isn't an object, and DeliveryError.
@@ -256,14 +250,17 @@ def index_file(settings: KafkaSettings, name: str, documents: NumberedReader, co
 def index_once(
     running: Embedded,
     name: str,
-    documents: NumberedReader,
+    documents: DocumentReader,
     version: str,
     directory: Path,
     console: Console,
     *,
+    total: int | None = None,
     complete: bool = True,
 ) -> Ingested | None:
     """Index documents into the embedded engine; None if `directory` has this `version` under the same configuration.
+
+    `total` is their number; None: they are counted.
 
     Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone would
     mislead.
@@ -273,7 +270,8 @@ def index_once(
     mark = directory / "indexed"
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
         return None
-    total, kafka, key = sum(1 for _ in documents()), settings.kafka.indexing, settings.documents.id_column
+    kafka, key = settings.kafka.indexing, settings.documents.id_column
+    total = total if total is not None else sum(1 for _ in documents())
     with running.indexing():
         ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
     if ingested.rejected and complete:

@@ -68,7 +68,7 @@ def init(
         if interactive:
             mapping = infer_records(records, {**_ask_roles(mapping), **given})
         print_mapping(mapping, name, records.form, stderr)
-        print_skipped(records.wrong(), sum(1 for _ in records.read()), stderr)
+        print_skipped(*records.wrong(), stderr)
     content = write_yaml(mapping, name, records.form)
     if write == STDIN:
         out.out(content, end="")
@@ -141,7 +141,7 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
     forms |= {name: markup for markup in ("html", "markdown") for name in said.get(markup, {}).get("fields", ())}
     parts = {
         "searched": [f"{column.get(name, name)} {weight:g}" for name, weight in weights.items()],
-        "filtered": [f"{name} ({kind})" for name, kind in mapping.qdrant.get("indexes", {}).items()],
+        "filtered": [f"{column.get(name, name)} ({kind})" for name, kind in mapping.qdrant.get("indexes", {}).items()],
         "read as": [f"{column[name]} ({form})" for name, form in forms.items()],
         "called": [f"{each} {name}" for name, each in said.get("columns", {}).items() if name not in ROLES],
     }
@@ -221,7 +221,7 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
     marked = "is searched and shown as text. keep_original: true keeps it, too."
     return {
         "envelope": "Rows of a database, as Debezium writes them.",
-        "columns": "Field in the index: name in the documents. Queries and results have the first.",
+        "columns": "Field in the index: name in the documents. Queries, results and errors have the second.",
         "ids": "integer: results have ids as whole numbers, too; content: the id is a digest of the content.",
         "formats": f"Forms of values, such as {', '.join(examples)}.",
         "html": f"HTML {marked}",

@@ -102,15 +102,17 @@ _BEFORE: Final = 30
 _NAME_WIDTH: Final = 32
 
 
-def print_result(result: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print one result event; a refusal is a line on standard error, too."""
+def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = "title") -> None:
+    """Print one result event, whose documents have their titles by this name; a refusal is a line on standard error,
+    too.
+    """
     if as_json:
         emit(result)
     if (error := result.get("error")) is not None:
         say(stderr, f"the query was refused ({error['class']}): {error['reason']}", "red")
     if as_json or error is not None:
         return
-    out.print(answer_table(result, text))
+    out.print(answer_table(result, text, title))
     for hit in result["results"]:
         if "explanation" in hit:
             out.print(explanation_tree(hit))
@@ -128,7 +130,7 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
     say(stderr, f"nothing{matching} was found in the namespace {namespace}: --namespace searches another")
 
 
-def answer_table(result: Mapping[str, Any], query: str) -> Table:
+def answer_table(result: Mapping[str, Any], query: str, title: str = "title") -> Table:
     """The results, with a column for each leg that found one; further documents of a group stand below, unranked."""
     # The help of all commands, which needs no results, imports this module, too.
     from operators.query.result import members
@@ -145,7 +147,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for each, name in zip(shown, names, strict=True):
         scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
-        table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each)))
+        table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each, title)))
     lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     why = result["denied"]["reason"] if "denied" in result else lost
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
@@ -153,8 +155,10 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     return table
 
 
-def snippet(hit: Mapping[str, Any]) -> str:
+def snippet(hit: Mapping[str, Any], called: str = "title") -> str:
     """The title, unless it is the id, and the text from shortly before the first word that matched, or its start."""
+    from operators.mapping.rows import column_value
+
     text, cut = hit["text"] or "", False
     if passages := hit.get("passages"):
         best = passages[0]
@@ -162,7 +166,7 @@ def snippet(hit: Mapping[str, Any]) -> str:
         start = max(best["text"].find(" ", first - _BEFORE, first), 0) if first > _BEFORE else 0
         text, cut = best["text"][start:], best["start"] + start > 0
     shown = f"{'… ' if cut else ''}{' '.join(text.split())}"[:_SNIPPET]
-    title = hit["payload"].get("title")
+    title = column_value(hit["payload"], called)
     return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != str(hit["id"]) else shown
 
 

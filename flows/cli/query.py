@@ -228,7 +228,7 @@ def query(
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)
-    print_result(result, text or "", as_json)
+    print_result(result, text or "", as_json, settings.documents.columns.get("title", "title"))
     if not as_json:
         hint_of_nothing(result, namespace or settings.defaults.namespace, filtered=bool(filters))
     if not as_json and result["next_cursor"] is not None:

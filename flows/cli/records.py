@@ -30,8 +30,8 @@ from operators.indexing.markup import html_text, html_title, markdown_text
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object
 
-Record = tuple[int, dict[str, Any] | InputError]
-"""A number, of a line or from 1, and the object or the reason why there is none."""
+Record = tuple[str, dict[str, Any] | InputError]
+"""A place as a reader of the source finds it, such as `line 3`, and the object or the reason why there is none."""
 
 _BEGINNING: Final = 65_536
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -83,32 +83,36 @@ class Records:
     def read(self) -> Iterator[Record]:
         """Every record. Raises InputError for a file that breaks off."""
         if self.path.is_dir():
-            return enumerate((_read_page(self.path, each) for each in _files(self.path)), 1)
+            return (_read_page(self.path, each) for each in _files(self.path))
         if self.separator is not None:
             return self._read_csv(self.separator)
         return self._read_lines() if self.form == "JSON Lines" else self._read_json()
 
-    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def objects(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The records. Raises InputError naming the first that is no object."""
-        for number, each in self.read():
+        for place, each in self.read():
             if isinstance(each, InputError):
-                raise InputError(each.kind, f"{self.path}:{number}: {each}") from each
-            yield number, each
+                raise InputError(each.kind, f"{self.path}: {place}: {each}") from each
+            yield place, each
 
-    def usable(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def usable(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The records that are objects."""
-        return ((number, each) for number, each in self.read() if not isinstance(each, InputError))
+        return ((place, each) for place, each in self.read() if not isinstance(each, InputError))
 
-    def wrong(self) -> list[str]:
-        """The others, each with its number and the reason."""
-        return [f"line {number}: {each}" for number, each in self.read() if isinstance(each, InputError)]
+    def wrong(self) -> tuple[list[str], int]:
+        """The others, each with its place and the reason, and the number of all records."""
+        wrong, total = [], 0
+        for total, (place, each) in enumerate(self.read(), 1):  # noqa: B007
+            if isinstance(each, InputError):
+                wrong.append(f"{place}: {each}")
+        return wrong, total
 
     def _read_lines(self) -> Iterator[Record]:
         for number, line in numbered_lines(self.path):
             try:
-                yield number, json_object(line, len(line))
+                yield f"line {number}", json_object(line, len(line))
             except InputError as error:
-                yield number, error
+                yield f"line {number}", error
 
     def _read_json(self) -> Iterator[Record]:
         try:
@@ -116,13 +120,8 @@ class Records:
         except orjson.JSONDecodeError as error:
             raise InputError(DeadLetterClass.NOT_JSON, f"{self.path}: not JSON: {error}") from None
         for number, each in enumerate(_find_list(found), 1):
-            if isinstance(each, dict):
-                yield number, each
-            else:
-                yield (
-                    number,
-                    InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(each).__name__}"),
-                )
+            problem = f"a JSON object is expected, not {type(each).__name__}"
+            yield f"record {number}", each if isinstance(each, dict) else InputError(DeadLetterClass.INVALID, problem)
 
     def _read_csv(self, separator: str) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
@@ -130,14 +129,14 @@ class Records:
             io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline=""), delimiter=separator
         )
         names = _header(next(rows))
-        number = rows.line_num + 1
+        place = f"line {rows.line_num + 1}"
         for cells in rows:
             if any(map(str.strip, cells[len(names) :])):
                 problem = f"{len(cells)} columns, and the header has {len(names)}"
-                yield number, InputError(DeadLetterClass.INVALID, problem)
+                yield place, InputError(DeadLetterClass.INVALID, problem)
             elif found := {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}:
-                yield number, found
-            number = rows.line_num + 1
+                yield place, found
+            place = f"line {rows.line_num + 1}"
 
 
 def copy_stdin(directory: Path) -> Path:
@@ -209,19 +208,20 @@ def _files(folder: Path) -> list[Path]:
     return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(folder).parts))
 
 
-def _read_page(folder: Path, path: Path) -> dict[str, Any] | InputError:
+def _read_page(folder: Path, path: Path) -> Record:
     """A file as a document: its path, title and text, and the fields of its front matter."""
     source, kind = _decode(path.read_bytes()).lstrip("\ufeff"), path.suffix.lower()
-    page: dict[str, Any] = {"path": path.relative_to(folder).as_posix()}
+    place = path.relative_to(folder).as_posix()
+    page: dict[str, Any] = {"path": place}
     try:
         if kind in _HTML:
-            return {**page, "title": html_title(source) or path.stem, "text": html_text(source)}
+            return place, {**page, "title": html_title(source) or path.stem, "text": html_text(source)}
         front, body = _front_matter(source)
         text = markdown_text(body) if kind in _MARKDOWN else body
         title = next((line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("# ")), path.stem)
-        return {**page, "title": title, **front, "text": text}
+        return place, {**page, "title": title, **front, "text": text}
     except (yaml.YAMLError, ValueError) as error:
-        return InputError(DeadLetterClass.INVALID, f"{page['path']}: {' '.join(str(error).split())}")
+        return place, InputError(DeadLetterClass.INVALID, " ".join(str(error).split()))
 
 
 def _front_matter(source: str) -> tuple[Mapping[str, Any], str]:

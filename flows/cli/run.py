@@ -28,6 +28,7 @@ from operators.access.filters import condition as in_qdrant
 from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.deletion import Forgotten, within
+from operators.mapping.own_names import OwnNames
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
 from schemas.settings import QdrantSettings, Settings, load
@@ -169,7 +170,7 @@ def forget(
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     given = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or [], "updated_at": time.time()}
     try:
-        event = read_deletion(given)
+        event = read_deletion(OwnNames(settings.documents.columns).read(given))
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
     before = _counts(settings, event)

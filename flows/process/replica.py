@@ -125,7 +125,7 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
         parts = Parts(settings, clients, member, watermarks)
-        pings = clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
+        pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
         return Replica(member, search(parts), resources.pop_all(), pings, settings.delivery.watchdog, watermarks)
 
 

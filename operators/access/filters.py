@@ -31,7 +31,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
 
 from schemas.document import COLUMNS, WHOLE_TITLE
-from schemas.errors import invalid
+from schemas.errors import FieldError
 from schemas.fields import read_time
 from schemas.filters import (
     AnyFilter,
@@ -313,7 +313,7 @@ def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Mapping[st
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
             refused = "the collection's strict mode refuses filters on fields without an index"
             problem = f"{refused}, and this one has no index of type {kinds}; add it to qdrant.indexes"
-            raise invalid(f"{place}.field", problem, each.field)
+            raise FieldError(f"{place}.field", problem, each.field)
 
 
 def _asks_of(values: Sequence[str | bool | int | float]) -> list[frozenset[Ask]]:

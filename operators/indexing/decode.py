@@ -16,6 +16,7 @@ import structlog
 from operators.access.filters import on_fields
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.markup import read_markup
+from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import name_by_texts, read_row, rename_columns, unwrap
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
@@ -104,7 +105,10 @@ class DocumentDecoder:
         parsed = parse_message(message, self.max_bytes, keys.MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
-        event = read_markup(read_row(parsed.event, self.documents), "html", self.documents.html)
+        event = read_row(parsed.event, self.documents)
+        if event.get("op") == keys.DELETE_WHERE:
+            return OwnNames(columns).read(event)
+        event = read_markup(event, "html", self.documents.html)
         return read_markup(event, "markdown", self.documents.markdown)
 
 

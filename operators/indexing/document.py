@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import WayOut
+from operators.mapping.own_names import OwnNames
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import join_fields
 from operators.text.terms import SparseVector
@@ -127,15 +128,20 @@ def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[Ou
 
 @dataclass(frozen=True, slots=True)
 class DocumentFinaliser:
-    """Ends applied documents and refused messages. The documents topic has `partitions`."""
+    """Ends applied documents and refused messages. The documents topic has `partitions`.
+
+    Dead letters say the senders' own `names` of fields; None where these are the index's.
+    """
 
     watermarks: str
     partitions: int
     way_out: WayOut
+    names: OwnNames | None = None
 
     def __call__(self, item: EventInFlight | Rejected) -> list[OutputRecord]:
         if isinstance(item, Rejected):
-            return self.way_out.refuse(item)
+            named = replace(item, reason=self.names.reword(item.reason)) if self.names is not None else item
+            return self.way_out.refuse(named)
         if isinstance(item, DeletionInFlight) and item.emptied:
             return removals(item, self.watermarks, self.partitions)
         return [watermark(item, self.watermarks)]

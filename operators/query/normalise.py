@@ -15,7 +15,7 @@ from operators.query.lookup import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
 from operators.wire.message import Headers
 from operators.wire.reply import Replies
-from schemas.errors import DeadLetterClass, InputError, invalid
+from schemas.errors import DeadLetterClass, FieldError, InputError
 from schemas.query import QueryEvent, QueryShape
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.policies import OPERATION
@@ -74,7 +74,7 @@ class Normaliser:
         query = canonicalise(said, plan, source, destination, namespace, sent, cursor, reply)
         if query.shape is not QueryShape.SEARCH and plan.grouping is not None:
             if event.group_by is not None:
-                raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
+                raise FieldError("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
             plan = replace(plan, grouping=None)
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, event.vector):

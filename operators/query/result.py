@@ -1,7 +1,6 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -38,8 +37,6 @@ _WHY: Final = {
     Reason.DEADLINE: "the query's deadline passed",
     Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
 }
-
-_WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 
 _MATCHING: Final = frozenset({KEYWORD, STRUCTURED})
 """The legs whose candidates match a query; the others give what is nearest to it."""
@@ -294,20 +291,6 @@ def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield hit
         if "group" in hit:
             yield from hit["group"]["results"]
-
-
-def number_ids(hits: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The hits, with those of their groups and their neighbours, whose ids that are whole numbers are numbers."""
-    return [_number(hit) for hit in hits]
-
-
-def _number(hit: Mapping[str, Any]) -> dict[str, Any]:
-    own = {**hit, "id": int(hit["id"]) if _WHOLE.fullmatch(hit["id"]) else hit["id"]}
-    if "neighbours" in hit:
-        own["neighbours"] = {side: number_ids(around) for side, around in hit["neighbours"].items()}
-    if "group" in hit:
-        own["group"] = {**hit["group"], "results": number_ids(hit["group"]["results"])}
-    return own
 
 
 def records_of(results: Sequence[Candidate], outcome: Outcome, guard: AccessFilter | None) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from operators.query.search import Condition, Count, Explanation
+from schemas.result import NO_FIELD
 
 MOST: Final = 32
 """Criteria that are counted at most: the first ones."""
@@ -68,11 +69,9 @@ def _impossible(criterion: Criterion, missing: set[str], names: Sequence[str]) -
     absent = sorted(criterion.fields & missing)
     if not absent:
         return [f"no results: no document passes {criterion.path}"]
-    return [
-        f"no results: no document has the field {field!r} of {criterion.path}{_like(field, names)}" for field in absent
-    ]
+    return [f"{NO_FIELD} `{field}` of {criterion.path}{_like(field, names)}" for field in absent]
 
 
 def _like(field: str, names: Sequence[str]) -> str:
     close = get_close_matches(field, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean `{close[0]}`?" if close else ""

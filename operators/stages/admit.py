@@ -17,7 +17,7 @@ from operators.text.expression import parse
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
-from schemas.errors import Reason, invalid
+from schemas.errors import FieldError, Reason, invalid
 from schemas.filters import Exists
 from schemas.result import FUZZY, RetrievalStage
 
@@ -78,7 +78,7 @@ class Admission:
                 self._check_values(f"facets.{number}.field", facet.field, "count", capabilities.groups, {"title"})
         for place, each in wanted:
             if (reason := self.fields.refusal(each)) is not None:
-                raise invalid(f"{place}.field", reason, each.field)
+                raise FieldError(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             check_indexes(wanted, capabilities.indexed)
         if (most := capabilities.conditions) is not None:
@@ -101,13 +101,12 @@ class Admission:
     def _check_values(
         self, path: str, field: str, purpose: str, groups: frozenset[str] | None, excepted: Set[str] = frozenset()
     ) -> None:
-        """Raise InputError for a field that the collection has no index of values for."""
+        """Raise FieldError for a field that the collection has no index of values for."""
         known = (self.grouped if groups is None else groups) - excepted
-        reason = self.fields.refusal(Exists(field=field, op="exists", value=True))
-        if reason is None and field not in known:
-            reason = f"nothing to {purpose} by: add it to qdrant.indexes; there are {', '.join(sorted(known))}"
-        if reason is not None:
-            raise invalid(path, reason, field)
+        if (reason := self.fields.refusal(Exists(field=field, op="exists", value=True))) is not None:
+            raise FieldError(path, reason, field)
+        if field not in known:
+            raise FieldError(path, f"nothing to {purpose} by: add it to qdrant.indexes", field, known)
 
     def _check_neighbours(self, query: InFlight) -> None:
         returned = query.asked.plan.returned
@@ -174,10 +173,10 @@ def _check_visible(query: InFlight) -> None:
     used |= {ACTOR_TYPE: ACTOR_TYPE} if event.actor_type is not None else {}
     for where, name in used.items():
         if is_hidden(name, hidden):
-            raise invalid(where, "the policy of the query's source hides this field", name)
+            raise FieldError(where, "the policy of the query's source hides this field", name)
 
 
 def _check_order(field: str, known: Set[str]) -> None:
     if field not in known:
-        there = f"there are {', '.join(sorted(known))}" if known else "no index of the collection gives an order"
-        raise invalid("order_by.field", f"nothing to order by; {there}", field)
+        what = "nothing to order by" if known else "nothing to order by; no index of the collection gives an order"
+        raise FieldError("order_by.field", what, field, known)

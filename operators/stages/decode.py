@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from operators.mapping.own_names import OwnNames
 from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
@@ -18,13 +19,14 @@ from schemas.texts import nfc
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Turns messages into queries under one configuration."""
+    """Turns messages into queries under one configuration; `names` are those of fields that queries have."""
 
     limits: Limits
     dimension: int
     record_content: bool
     signals: Signals
     normalise: Normaliser
+    names: OwnNames | None = None
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
@@ -36,7 +38,8 @@ class Decoder:
             most = f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes"
             parsed.warnings.append(f"{most}: they may be missing on the result")
         check_text(parsed.event.get("text"), self.limits)
-        event = validate(QueryEvent, parsed.event)
+        given = parsed.event if self.names is None else self.names.read(parsed.event)
+        event = validate(QueryEvent, given)
         check_dimension(event.vector, self.dimension)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)

@@ -13,11 +13,12 @@ import structlog
 from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
+from operators.mapping.own_names import OwnNames
 from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolSlice, result_digests
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
-from operators.query.result import debug, number_ids, page, pool, records_of, result, reuse_pool
+from operators.query.result import debug, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import defect
 from operators.stages.answers import Answers
@@ -31,13 +32,16 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Writes the answers of queries; the configuration's part in them is the same for every query."""
+    """Writes the answers of queries; the configuration's part in them is the same for every query.
+
+    `names` are those that documents have at their senders; None where these are the index's.
+    """
 
     way_out: WayOut
     embedder: str | None
     cursors: CursorCodec
     sparse_encoder: str | None = None
-    numbers_ids: bool = False
+    names: OwnNames | None = None
     off_scale: set[str] = field(default_factory=set)
     """Recipes whose documents' importance was outside its scale."""
 
@@ -91,9 +95,7 @@ class Publisher:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.event["retrieval_stage"] is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
-        if self.numbers_ids:
-            own["results"] = number_ids(event["results"])
-        return own
+        return self.names.write(own) if self.names is not None else own
 
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""

@@ -408,7 +408,7 @@ class DocumentSettings(Section):
     """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
     """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
-    object."""
+    object. Queries, results and errors have these names, too."""
     ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
         default="text",
         description="integer: results have ids as whole numbers, as the documents have; content: a document without an"

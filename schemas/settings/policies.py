@@ -94,7 +94,7 @@ class SourcePolicy(Section):
     hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(default=[])
     """Payload fields, with all that is inside them, that the source does not see: they are in no result, explanation or
     pool, and it may not filter, order or group by them."""
-    returned: Newer[Returned | None] = None
+    returned: Newer[Returned | None] = Field(default=None, alias="return")
     """Parts of documents that results have where a query's `return` does not say; null: the profile's."""
 
     @property

@@ -42,7 +42,7 @@ class Profile(Section):
     """Documents of a group at most; 0: no groups; null: defaults.group_size."""
     group_score: Newer[GroupScore | None] = None
     """Score of a group: max, sum or avg; null: defaults.group_score."""
-    returned: Newer[Returned | None] = None
+    returned: Newer[Returned | None] = Field(default=None, alias="return")
     """Parts of documents that results have: keys as a query's `return` has them; null: all of each."""
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = 7.0
     """Half-life in days where no decay tier gives one; null: scores never decay."""

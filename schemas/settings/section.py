@@ -88,7 +88,9 @@ def raise_problems(problems: Iterable[str]) -> None:
 class Section(Numeric):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True, serialize_by_alias=True
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

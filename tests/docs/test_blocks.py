@@ -50,6 +50,7 @@ TESTED: Final = {
         )
         for language in ("python", "java", "javascript", "go")
     },
+    ("docs/how-to/own-documents.md", "json"): "tests/docs/test_how_to.py::test_own_names_are_in_queries_and_results",
     ("docs/how-to/managed-kafka.md", ""): "tests/docs/test_with_servers.py::test_check_of_topics_with_default_settings",
 }
 """Blocks beyond every kind: (page, language) -> the test that runs such blocks, or compares them with the program."""

@@ -16,11 +16,16 @@ import pytest
 import yaml
 
 from bench.ports import free_port
+from flows.assembly.query import document_decoder, expression_columns, own_names
 from operators.access.policy import judge
+from operators.indexing.document import DocumentInFlight
+from operators.indexing.point import payload
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from schemas.document import DocumentEvent
 from schemas.errors import BackendUnavailable, Reason
+from schemas.filters import Group
+from schemas.query import QueryEvent
 from schemas.result import DenialCode
 from schemas.settings import DeliverySettings, KafkaSettings, load
 from tests.docs.pages import DOCS, Block, blocks
@@ -69,6 +74,34 @@ def test_the_policies_deny_what_the_page_says(tmp_path: Path) -> None:
     [document] = of("policies.md", "json document")
     event = DocumentEvent.model_validate_json(document.text)
     assert event.model_dump()["classification"] == "confidential"
+
+
+def test_own_names_are_in_queries_and_results(tmp_path: Path) -> None:
+    """The page's document returns under its names without id and text, and the page's query means its fields."""
+    config, *_ = of("own-documents.md", "yaml")
+    (tmp_path / "rankstream.yaml").write_text(config.text)
+    settings = load(tmp_path / "rankstream.yaml")
+    names = own_names(settings)
+    assert names is not None
+    [export], [asked] = of("own-documents.md", "json"), of("own-documents.md", "json query")
+    sent = json.loads(export.text)
+    document = document_decoder(settings)(message(sent))
+    assert isinstance(document, DocumentInFlight)
+    assert (document.event.id, document.event.text) == (sent.pop("nid"), sent["content"].pop("body"))
+    stored = {name: value for name, value in payload(document).items() if name in document.event.model_fields_set}
+    [hit] = names.write({"results": [{"id": stored.pop("id"), "text": stored.pop("text"), "payload": stored}]})[
+        "results"
+    ]
+    assert hit["payload"] == sent
+    event = QueryEvent.model_validate(names.read(json.loads(asked.text)))
+    assert event.order_by is not None
+    assert event.returned is not None
+    assert (event.order_by.field, event.returned.fields) == (
+        "own_priority",
+        ["title", "content", "text", "own_priority"],
+    )
+    assert [each.field for each in event.filters if not isinstance(each, Group)] == ["own_priority"]
+    assert expression_columns(settings)["headline"] == "title"
 
 
 @pytest.mark.slow

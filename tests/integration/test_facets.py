@@ -236,7 +236,7 @@ NOTHING: Final[list[tuple[Json, str]]] = [
     ({"namespace": "west"}, "no document that the query may see is in the namespace 'west'"),
     (
         {"filters": [{"field": "brnad", "op": "eq", "value": "Sony"}]},
-        "no document has the field 'brnad' of filters.0; did you mean 'brand'?",
+        "no document has the field `brnad` of filters.0; did you mean `brand`?",
     ),
     ({"filters": [{"field": "brand", "op": "eq", "value": "secret Sony"}]}, "no document passes filters.0"),
     (
@@ -259,7 +259,7 @@ def test_a_query_without_results_says_why(ask: Ask, event: Json, said: str, sear
 
 
 def test_words_that_no_document_has_are_said(ask: Ask) -> None:
-    """Where nothing else is searched by; a query with results says nothing of the kind."""
+    """The warning is there if nothing else is searched by; a query with results has none of the kind."""
     nowhere, found = ask([{"text": "zanzibar", "recipe": "keyword"}, {"text": "amber", "recipe": "keyword"}])
     assert [each for each in nowhere["warnings"] if "has a word of its text" in each]
     assert [each for each in found["warnings"] if "no results" in each] == []

@@ -51,13 +51,13 @@ SECTIONS: Final = {
     "firewall": {"enabled": True},
     "policies": {
         "sources": {
-            "shop": {"hidden_fields": ["cost", "meta.cost", "title"], "returned": {"text": "none", "passages": 1}},
+            "shop": {"hidden_fields": ["cost", "meta.cost", "title"], "return": {"text": "none", "passages": 1}},
             "mute": {"hidden_fields": ["text"]},
             "timeless": {"hidden_fields": ["created_at"]},
             "harbour": {"filters": [{"field": "talk", "op": "none_of", "value": ["b"]}, EVEN]},
         }
     },
-    "profiles": {"short": {"returned": {"text": 20, "fields": ["turn"]}}, "priced": {"group_by": "cost"}},
+    "profiles": {"short": {"return": {"text": 20, "fields": ["turn"]}}, "priced": {"group_by": "cost"}},
 }
 CONTEXT: Final = {"order_by": "turn", "group_by": "talk", "before": 1, "after": 1}
 QDRANT: Final = {"context": CONTEXT, "indexes": {"talk": "keyword", "cost": "integer"}}

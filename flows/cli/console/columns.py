@@ -1,7 +1,7 @@
 """Columns of the page: one way to rank each, its parameters, the forms in which others take it, its results' cards."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -30,6 +30,9 @@ _LATE: Final = frozenset({"created_at", "updated_at", "accessed_at", "lang"})
 _PARTS: Final = {"passages": 2, "text": 300}
 _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
+
+_CHIP: Final = 60
+"""Characters of a value that is worth a filter, at most."""
 
 
 class Column(Strict):
@@ -64,13 +67,23 @@ def event_fields(column: Column) -> dict[str, Any]:
     return column.model_dump(exclude={"config"}, exclude_defaults=True)
 
 
-def to_cards(result: Mapping[str, Any], grades: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Each result as a card; `known` are documents by id, for parts that a pool lacks."""
-    return [_card(hit, grades, known.get(hit["id"], {})) for hit in result["results"]]
+def to_cards(
+    result: Mapping[str, Any],
+    grades: Mapping[str, int],
+    known: Mapping[str, Mapping[str, Any]],
+    own: Callable[[str], str] = str,
+) -> list[Any]:
+    """Each result as a card; `known` are documents by id, for parts that a pool lacks. `own` gives names of fields."""
+    return [_card(hit, grades, known.get(hit["id"], {}), own) for hit in result["results"]]
 
 
-def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[str, Any]) -> dict[str, Any]:
+def _card(
+    hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[str, Any], own: Callable[[str], str]
+) -> dict[str, Any]:
     payload = {**document.get("payload", {}), **hit["payload"]}
+    fields = [
+        name for name in sorted(payload, key=_LATE.__contains__) if name not in _OWN and payload[name] is not None
+    ]
     passages = hit.get("passages") or document.get("passages") or []
     explanation = hit.get("explanation")
     steps = explanation["stages"] if explanation else ()
@@ -85,17 +98,19 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         "title": _text(payload.get("title")),
         "passages": [{**each, "text": abbreviate(each["text"])} for each in passages],
         "text": abbreviate(hit.get("text") or document.get("text") or ""),
-        "fields": {
-            name: _text(payload[name])
-            for name in sorted(payload, key=_LATE.__contains__)
-            if name not in _OWN and payload[name] is not None
-        },
+        "fields": {own(name): _text(payload[name]) for name in fields},
+        # Filters that a click gives.
+        "values": {own(name): payload[name] for name in fields if _is_short(payload[name])},
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
         "parts": share_score(explanation) if explanation else [],
         "words": {word: list(found.get("fields") or ()) for word, found in words.items()},
         "grade": grades.get(judged),
         "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
     }
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str | int | float) and 0 < len(str(value)) <= _CHIP
 
 
 def _text(value: Any) -> str | None:

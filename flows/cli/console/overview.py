@@ -15,6 +15,7 @@ from flows.cli.check import Finding
 from flows.cli.check.command import CHECKS, CheckPart
 from flows.cli.console.columns import abbreviate
 from operators.collections.requirements import Surveyed
+from operators.mapping.own_names import OwnNames
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import Settings
@@ -75,7 +76,9 @@ class Overview:
         payloads = [record.payload for record in page.records]
         languages = Counter(str(value) for payload in payloads if (value := payload.get(LANG))).most_common()
         view["languages"] = [{"name": name, "count": count} for name, count in languages]
-        view |= {"points": info.points, "fields": _fields(payloads, info.indexes), "sampled": len(payloads)}
+        own = OwnNames(self._settings.documents.columns).own
+        fields = [{**each, "name": own(each["name"])} for each in _fields(payloads, info.indexes)]
+        view |= {"points": info.points, "fields": fields, "sampled": len(payloads)}
         with suppress(BackendError, TimeoutError):
             facet = ask(lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, timeout=_TIMEOUT), _TIMEOUT)
             ranked = sorted(facet.counts.items(), key=lambda each: (-each[1], str(each[0])))

@@ -30,6 +30,8 @@ from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.caching.bounded import BoundedCache
 from operators.delivery.client import KafkaClient
+from operators.mapping.own_names import OwnNames
+from operators.mapping.rows import rename_columns
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.recipes import Recipe, RecipeError
 from schemas.settings import KafkaSettings, Settings
@@ -173,9 +175,10 @@ class Workbench:
         return own if own.ask is not None else self.main
 
     def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> TracedResults:
-        ask = self._asked_by(column).ask
-        assert ask is not None
-        return ask(events)
+        own = self._asked_by(column)
+        assert own.ask is not None
+        answered, columns = own.ask(events), own.settings.documents.columns
+        return answered._replace(results=[_as_stored(each, columns) for each in answered.results])
 
     def _adapt(self, column: Column, event: Mapping[str, Any]) -> dict[str, Any]:
         """The event for the flow that is asked: one that lacks the column's recipe gives its candidates only."""
@@ -192,9 +195,7 @@ class Workbench:
     ) -> Shelved:
         pool = result.get("pool")
         read = self.main.ranker.read_pool(orjson.dumps(pool)) if pool is not None else None
-        # A flow may give whole numbers as ids; pools and the page have texts.
-        texts = [{**hit, "id": str(hit["id"])} for hit in result["results"]]
-        lean = {**{name: value for name, value in result.items() if name != "pool"}, "results": texts}
+        lean = {name: value for name, value in result.items() if name != "pool"}
         shelved = Shelved(uuid.uuid4().hex, event, column, lean, lean, read, trace_id)
         if read is not None and self.configuration_of(column).ask is None:
             self._rank(shelved)
@@ -236,7 +237,8 @@ class Workbench:
         shelved.result = ranker.rank(read)
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
-        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.documents)
+        own = OwnNames(self._asked_by(shelved.column).settings.documents.columns).own
+        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.documents, own)
         legs = shelved.read.pool.legs if shelved.read is not None else ()
         return {
             **to_column(shelved.result, cards),
@@ -365,6 +367,14 @@ class Workbench:
         short = shorten_overrides(plain, column.overrides)
         event = {"query_id": "q-1", **search, **event_fields(column.model_copy(update={"overrides": short}))}
         return write_forms(recipe, event, self.configuration_of(column).settings)
+
+
+def _as_stored(result: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """A result with ids and names of fields as pools and the page have them, whatever its documents' senders have."""
+    hits = [
+        {**hit, "id": str(hit["id"]), "payload": rename_columns(hit["payload"], columns)} for hit in result["results"]
+    ]
+    return {**result, "results": hits}
 
 
 def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:

@@ -77,7 +77,7 @@ def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
         *("--documents", str(tmp_path / "d"), "--queries", str(tmp_path / "q"), "--qrels", str(tmp_path / "r")),
     )
     assert done.returncode == 1
-    assert f"{tmp_path / 'd'}:2" in done.stderr.replace("\n", "")
+    assert f"{tmp_path / 'd'}: line 2" in done.stderr.replace("\n", "")
 
 
 def evaluated(

@@ -81,6 +81,20 @@ def results(browser: Browser) -> None:
     assert all(re.fullmatch(r"\d+\.\d{3}", each.text) for each in browser.all(".bar .number") if each.text)
 
 
+def filters(browser: Browser) -> None:
+    """Search only with a value that a result has, which the link says, and take that back."""
+    browser.open("text=makita&namespace=store&fields=brand")
+    browser.wait(lambda: browser.all(".fields button"))
+    before = len(browser.all(".card"))
+    brand = browser.text(".fields button")
+    browser.run("document.querySelector('.fields button').click()")
+    browser.says("#columns .chip", f"brand: {brand}")
+    browser.wait(lambda: browser.all(".card") and {each.text for each in browser.all(".fields button")} == {brand})
+    assert "filter=" in browser.chrome.current_url
+    browser.run("document.querySelector('#columns .chip').click()")
+    browser.wait(lambda: not browser.all("#columns .chip") and len(browser.all(".card")) == before)
+
+
 def explanation(browser: Browser) -> None:
     """Ask why a result is where it is, and compare it with another one."""
     browser.open(DRILL)
@@ -233,6 +247,7 @@ def errors(browser: Browser) -> None:
 TASKS: Final[list[Callable[[Browser], None]]] = [
     first_page,
     results,
+    filters,
     explanation,
     missing_document,
     columns,
@@ -313,8 +328,8 @@ def test_a_link_of_another_site_waits_for_the_user(browser: Browser, served: Ser
 def test_a_thousand_results_stay_quick(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 1,000 results with long texts only some are in the page, and a key moves without building any again."""
 
-    def many(result: Any, grades: Any, known: Any) -> list[Any]:
-        cards = to_cards(result, grades, known)
+    def many(*given: Any) -> list[Any]:
+        cards = to_cards(*given)
         return [{**cards[0], "id": f"d{n}", "rank": n + 1, "text": "word " * 120} for n in range(1000)]
 
     monkeypatch.setattr("flows.cli.console.workbench.to_cards", many)

@@ -21,6 +21,7 @@ from flows.cli.console.workbench import Configuration, TracedResults, Workbench
 from flows.cli.evaluate.evaluation import read_judgements
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import parse_qrels
+from operators.mapping.own_names import OwnNames
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import load
@@ -230,6 +231,25 @@ def test_a_column_of_another_configuration_is_judged_by_keys(tmp_path: Path) -> 
     other = {"main": bench.main, "other": Configuration.of("other", bench.main.settings, None)}
     bench = replace(bench, configurations=other)
     assert bench.order(Column(config="other", recipe="keyword"), [{"text": "moon"}], 10) == [["7", "8"]]
+
+
+def test_cards_have_the_documents_own_names(tmp_path: Path) -> None:
+    """As the flow answers, and as the pool is ranked again here; short values are filters, and a title is a title."""
+    own = {"title": "headline", "own_site": "site", "text": "body"}
+    payload = {"title": "Tide", "own_site": "north", "page": 7, "text": "moon", "note": "n" * 61, "tags": ["a"]}
+    bench = grouped(tmp_path, [{"id": "40", "score": 1.0, "payload": payload}], documents={"columns": own})
+    names, ask = OwnNames(own, whole_ids=True), bench.main.ask
+    assert ask is not None
+    found = replace(bench.main, ask=lambda asked: TracedResults([*map(names.write, ask(asked).results)], None))
+    bench = replace(bench, configurations={"main": found})
+    [column] = bench.search(ConsoleSearch.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}]}))[
+        "columns"
+    ]
+    for each in (column, bench.rank(column["key"], Column(recipe="rrf"))):
+        [card] = each["cards"]
+        assert (card["id"], card["title"], card["text"]) == ("40", "Tide", "moon")
+        assert card["fields"] == {"site": "north", "page": "7", "note": "n" * 61, "tags": "a"}
+        assert card["values"] == {"site": "north", "page": 7}
 
 
 def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:

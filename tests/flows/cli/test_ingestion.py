@@ -59,13 +59,16 @@ def letter(settings: KafkaSettings, record: Any) -> ProducerRecord:
     return ProducerRecord(settings.topics.dead_letters, record.key, record.value, headers)
 
 
-def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaSettings) -> None:
+def test_rejected_documents_are_told_by_place_and_reason(kafka_settings: KafkaSettings) -> None:
     """A dead letter isn't counted as applied; dead letters of another ingestion are not of this one."""
-    documents = [(3 * number, {"id": f"d{number}"}) for number in range(8)]
+    documents = [(f"page: {3 * number}.ü", {"id": f"d{number}"}) for number in range(8)]
     with applying(kafka_settings, frozenset({b"d2", b"d5"})):
         for _ in range(2):
             ingested = ingest(kafka_client(kafka_settings), kafka_settings.topics, documents, lambda *_: None, WITHIN)
-            wrong = [RejectedDocument(line, id_, "invalid", "text: missing") for line, id_ in ((6, "d2"), (15, "d5"))]
+            wrong = [
+                RejectedDocument(f"page: {at}.ü", id_, "invalid", "text: missing")
+                for at, id_ in ((6, "d2"), (15, "d5"))
+            ]
             assert (ingested.sent, ingested.applied, ingested.rejected) == (8, 6, wrong)
 
 

@@ -67,11 +67,11 @@ def test_the_demo_takes_an_export_as_it_is(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [result] = map(json.loads, done.stdout.splitlines())
     [hit] = result["results"]
-    assert (hit["id"], hit["payload"]["title"]) == (40, "Reset the router")
+    assert (hit["id"], hit["payload"]["headline"]) == (40, "Reset the router")
     assert hit["text"] == PAGES[0][2]
     assert "  title       headline (in 80% of the documents)" in done.stderr
-    assert "skipped 2 of 6 documents:" in done.stderr
-    assert "line 5, document 99: invalid: an upsert needs text, title or vector" in done.stderr
+    assert "skipped 2 of 6 documents:\n  record 6: a JSON object is expected, not str" in done.stderr
+    assert "record 5, document 99: invalid: an upsert needs `body`, `headline` or `vector`" in done.stderr
     assert load(keep / "rankstream.yaml").documents.ids == "integer"
     again = rankstream(
         "demo", "--documents", str(documents), "--query", "paper", "--config", str(keep / "rankstream.yaml")

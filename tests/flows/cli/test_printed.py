@@ -133,7 +133,7 @@ def test_a_span_is_shown_once() -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    print_outcome(Ingested(2, [RejectedDocument(1, EVIL, EVIL, EVIL)]), as_json=False)
+    print_outcome(Ingested(2, [RejectedDocument(EVIL, EVIL, EVIL, EVIL)]), as_json=False)
     assert len(shown().splitlines()) == 2
 
 

@@ -31,21 +31,28 @@ def test_a_file_says_what_it_is(tmp_path: Path, content: bytes, form: str, found
 
 
 def test_a_wrong_record_spoils_no_other(tmp_path: Path) -> None:
-    """It is named with its line."""
+    """It is named by its place: in JSON Lines a line, in an array a record, in a folder the file."""
     path = tmp_path / "export"
     path.write_bytes(b'{"a": 1}\n[2]\n{"a": 3}\n')
     records = Records.of(path)
-    assert [document for _, document in records.usable()] == [{"a": 1}, {"a": 3}]
-    assert records.wrong() == ["line 2: a JSON object is expected, not list"]
-    with pytest.raises(InputError, match=":2: a JSON object is expected, not list"):
+    assert list(records.usable()) == [("line 1", {"a": 1}), ("line 3", {"a": 3})]
+    assert records.wrong() == (["line 2: a JSON object is expected, not list"], 3)
+    with pytest.raises(InputError, match="export: line 2: a JSON object is expected, not list"):
         list(records.objects())
+    path.write_bytes(b'[{"a": 1},\n\n [2], {"a": 3}]')
+    assert list(Records.of(path).usable()) == [("record 1", {"a": 1}), ("record 3", {"a": 3})]
+    assert Records.of(path).wrong() == (["record 2: a JSON object is expected, not list"], 3)
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.md").write_text("---\na: [\n---\nText.")
+    [wrong], total = Records.of(tmp_path / "pages").wrong()
+    assert (wrong.startswith("a.md: while parsing"), total) == (True, 1)
 
 
 def test_a_row_with_too_many_cells_is_wrong(tmp_path: Path) -> None:
     """A separator within a cell that is not quoted would move all that is behind it."""
     path = tmp_path / "export"
     path.write_bytes(b"a,b\n" + b"1,2\n" * 20 + b"1,2,3\n")
-    assert Records.of(path).wrong() == ["line 22: 3 columns, and the header has 2"]
+    assert Records.of(path).wrong() == (["line 22: 3 columns, and the header has 2"], 21)
 
 
 @pytest.mark.parametrize("content", [b"", b"one column\nof text\n"])

@@ -65,9 +65,9 @@ def test_two_thousand_answers_are_as_they_were() -> None:
 
 
 def searched(offset: int, **event: Any) -> InFlight:
-    """A query whose searches are written, for two legs."""
+    """A query whose searches are written, for two legs if it has a text."""
     asked = query(offset, **{"vector": [1.0, 0.0, 0.0], **event})
-    asked.retrieval.terms = SparseVector([7], [1.0])
+    asked.retrieval.terms = SparseVector([7], [1.0]) if asked.asked.text is not None else None
     return SEARCHES(asked)
 
 
@@ -92,7 +92,7 @@ def test_a_defect_rejects_one_query_and_leaves_the_others() -> None:
     """The dead letter names the step in which it occurred."""
     broken, fine = searched(1), searched(2)
     broken.asked = replace(broken.asked, plan=NOBODY)
-    left = joined(Fusion(), broken, fine)
+    left = joined(Fusion(), broken, fine, broken, fine)
     assert left[1:] == [fine]
     assert (left[0].kind, left[0].stage) == (DeadLetterClass.INTERNAL, "fuse")
 

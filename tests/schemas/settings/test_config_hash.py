@@ -32,13 +32,14 @@ def paths_of(section: type[BaseModel], path: str = "") -> list[str]:
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             found += paths_of(inner, f"{path}{name}.")
         else:
-            found.append(f"{path}{name}")
+            found.append(f"{path}{field.alias or name}")
     return found
 
 
 def value_at(settings: Settings, path: str) -> Any:
     """The setting at a path."""
-    return functools.reduce(getattr, path.split("."), settings)
+    names = ("returned" if name == "return" else name for name in path.split("."))
+    return functools.reduce(getattr, names, settings)
 
 
 NOTES: dict[str, Any] = {"qdrant": {**LEAST["qdrant"], "collections": {"default": {"notes": "notes"}}}}
@@ -85,7 +86,7 @@ CHANGED = {
     "policies.default.clearance": "internal",
     "policies.default.hidden_fields": ["cost"],
     "policies.default.filters": [{"field": "lang", "op": "eq", "value": "de"}],
-    "policies.default.returned": {"text": 300},
+    "policies.default.return": {"text": 300},
     **{f"policies.default.{name}": ["other"] for name in LISTS},
     **{f"policies.default.deny.{name}": ["other"] for name in Deny.model_fields},
     **{f"policies.default.{name}operations": ["read"] for name in ("", "deny.")},

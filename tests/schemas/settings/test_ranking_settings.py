@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from schemas.errors import ConfigError
+from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
 from schemas.settings import Between, Profile, Settings, load
@@ -134,6 +136,21 @@ def test_a_recipe_that_asks_a_chat_model_needs_one(name: str) -> None:
 
 
 # Decay, and what a query may change
+
+
+def test_parts_of_results_are_called_as_in_a_query() -> None:
+    """`return` in a profile and in a policy, which the earlier name leads to."""
+    said = {"return": {"text": 20, "passages": 2}}
+    found = settings(profiles={"own": said}, policies={"default": said})
+    event = QueryEvent.model_validate({"query_id": "q", "text": "a", **said})
+    assert found.profiles["own"].returned == found.policies.default.returned == event.returned
+    assert found.profiles["own"].model_dump()["return"] == found.policies.default.model_dump()["return"]
+    with pytest.raises(ConfigError) as caught:
+        settings(profiles={"own": {"returned": {"text": 20}}}, policies={"default": {"returned": {"text": 20}}})
+    assert str(caught.value).splitlines() == [
+        "profiles.own.returned: no such key; did you mean return?",
+        "policies.default.returned: no such key; did you mean return?",
+    ]
 
 
 def test_a_destination_has_a_tier_of_decay() -> None:

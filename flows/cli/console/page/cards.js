@@ -52,7 +52,7 @@ export function card(each, at, context) {
       el("h3", { dir: "auto" }, each.title ? marked(each.title, each.words) : each.id),
       bar(each, greatest),
       each.passages.length ? each.passages.slice(0, 1).map(passage) : each.text ? el("p", { class: "passage", dir: "auto" }, each.text) : null,
-      chosen.length ? el("div", { class: "fields" }, chosen.map(([name, value]) => el("span", { dir: "auto" }, el("b", {}, `${name} `), value))) : null,
+      chosen.length ? el("div", { class: "fields" }, chosen.map(([name, value]) => el("span", { dir: "auto" }, el("b", {}, `${name} `), Object.hasOwn(each.values, name) ? button(value, () => actions.filter(name, each.values[name]), { class: "plain", "aria-label": `Only with ${name}: ${value}` }) : value))) : null,
       el("div", { class: "foot" },
         el("span", { class: "code" }, each.id, each.relevance === null ? "" : ` · relevance ${fixed(each.relevance, 2)}`, each.group ? ` · ${each.group.count} in group ${each.group.key ?? ""}` : ""),
         button("why", () => actions.why(at, each), { class: "plain", "aria-label": `Why is ${each.id} at rank ${each.rank}` }),
