@@ -41,7 +41,7 @@ from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.text.terms import SparseVector
-from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
+from schemas.document import EXPIRES_AT, FIELDS, PATCHED, PATCHES, VERSION
 from schemas.errors import BackendError, Blame, DeadLetterClass, InputError, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors
 
@@ -340,7 +340,8 @@ class Writer(DocumentStage[InputError | None]):
             due.setdefault(document.point_id, []).append(document)
         again = False
         while due:
-            names = points.read_by_patches(self.context)
+            changed = frozenset().union(*(document.event.changed for document in batch))
+            names = sorted({*points.read_by_patches(self.context), FIELDS, *changed})
             found = await self.qdrant.retrieve(physical, list(due), names, timeout=self.timeout)
             changes = {}
             for id_, there in due.items():

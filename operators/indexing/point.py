@@ -125,7 +125,7 @@ def payload(
             fields[keys.words_key(column)] = sorted(set(found_words))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[keys.TOKEN_IDS] = sorted(set(document.embedding.token_ids))
-    derived = _derive(document, context, fields)
+    derived = {**_derive(document, context, fields), keys.FIELDS: _count(fields.values(), fields)}
     return fields | {name: value for name, value in derived.items() if value is not None}
 
 
@@ -141,8 +141,14 @@ def _derive(document: DocumentInFlight, context: ContextSettings, fields: Mappin
     found = group_position(context, document.destination, document.namespace, fields)
     group, order = found if found is not None else (None, None)
     derived = {keys.CREATED: round(created * 1000) if created is not None else 0, keys.GROUP: group, keys.ORDER: order}
-    derived[keys.FIELDS] = sum(value is not None and name[:1] != "_" for name, value in fields.items())
     return {**derived, keys.EXPIRES: _expiry(document, fields)} if document.expires else derived
+
+
+def _count(values: Iterable[object], names: Iterable[str]) -> int:
+    """The number of fields that a document has, without those of the index's own, and the namespace, which all have."""
+    # A document is written without its namespace while it may not be found yet.
+    found = (name for name, value in zip(names, values, strict=True) if value is not None)
+    return sum(not name.startswith("_") and name != keys.NAMESPACE for name in found)
 
 
 def _expiry(document: DocumentInFlight, fields: Mapping[str, Any]) -> int | None:
@@ -156,7 +162,7 @@ def _expiry(document: DocumentInFlight, fields: Mapping[str, Any]) -> int | None
 
 
 def read_by_patches(context: ContextSettings) -> list[str]:
-    """The payload fields that a patch reads before it is applied."""
+    """The payload fields that each patch reads before it is applied, beside those that it changes."""
     placing = {path.partition(".")[0] for path in (context.group_by, context.order_by) if path is not None}
     return sorted({keys.VERSION, keys.PATCHES, keys.PATCHED, keys.EXPIRES_AT, *_PLACING, *placing})
 
@@ -170,6 +176,8 @@ def change_of(
     payload: Mapping[str, Any], documents: Iterable[DocumentInFlight], context: ContextSettings, *, again: bool
 ) -> Change | None:
     """The change of a point with this payload by patches of its document, in their order; None if it has them all.
+
+    The payload has the fields that patches read, and those that these patches change.
 
     `again`: a change was asked for before, and this is to see that it was made: of equal versions the index's holds.
     """
@@ -189,6 +197,8 @@ def change_of(
     if keys.EXPIRES_AT not in new:
         # The default age may have changed since the document was written.
         derived.pop(keys.EXPIRES, None)
+    if isinstance(held := payload.get(keys.FIELDS), int):
+        derived[keys.FIELDS] = held + _count(new.values(), new) - _count(map(payload.get, new), new)
     changes = {**new, **derived, **_patch_fields(after)}
     same = [has_value(key, payload.get(key)) for key in (keys.VERSION, keys.PATCHED)]
     return Change(document.point_id, {}, changes, same)

@@ -65,6 +65,23 @@ class Place:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """The tutorial's flows, over topics that its command creates."""
+        _, create, flows, _, _ = of("tutorial.md", "console")
+        made = self.run(create)
+        assert re.search(r"created topic \S*queries", made)
+        assert not re.search(r"(?m)^error ", made), made
+        running = [self.start(line) for line in flows.text.splitlines()]
+        try:
+            yield
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.communicate(timeout=PATIENCE)
+        assert [process.returncode for process in running] == [0, 0]
+
     def start(self, command: str) -> "subprocess.Popen[str]":
         """Start a command, or a program in Python, that goes on; what it logs is in log.txt."""
         words = command.split() if command.startswith("rankstream ") else [sys.executable, "-u", "-c", command]
@@ -100,37 +117,50 @@ def going_on(place: Place, program: Block) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture(scope="module")
 def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """The folder at the end of the tutorial: the flows are running, and its documents are indexed."""
+    """A folder with the tutorial's servers: the flows are running."""
     folder = tmp_path_factory.mktemp("reader")
     with qdrant_server.running(folder / "qdrant") as qdrant:
         at = Place(folder, broker.bootstrap, qdrant)
         [config] = of("tutorial.md", "yaml")
         (folder / "rankstream.yaml").write_text(at.filled(config.text))
-        at.run(of("tutorial.md", "sh")[0])
-        _, create, flows, _, _ = of("tutorial.md", "console")
-        made = at.run(create)
-        assert "created topic queries" in made
-        assert not re.search(r"(?m)^error ", made), made
-        running = [at.start(line) for line in flows.text.splitlines()]
-        try:
+        with at.flowing():
             yield at
-        finally:
-            for process in running:
-                process.terminate()
-            for process in running:
-                process.communicate(timeout=PATIENCE)
-        assert [process.returncode for process in running] == [0, 0]
 
 
-def test_the_tutorial_from_topics_to_an_application(place: Place) -> None:
-    """Its documents are found by both queries, and by the application that it shows."""
+@pytest.fixture(scope="module")
+def story(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The folder at the end of the tutorial, whose export `init` has looked at: the flows are running."""
+    folder = tmp_path_factory.mktemp("story")
+    with qdrant_server.running(folder / "qdrant") as qdrant:
+        at = Place(folder, broker.bootstrap, qdrant)
+        export, _, init = of("tutorial.md", "sh")
+        at.run(export)
+        at.run(init)
+        [changed] = of("tutorial.md", "yaml")
+        settings, servers = yaml.safe_load((folder / "rankstream.yaml").read_text()), yaml.safe_load(changed.text)
+        del settings["qdrant"]["path"]
+        names = {role: f"story-{role}" for role in ("queries", "results", "documents", "dead_letters", "watermarks")}
+        settings["kafka"] |= {**servers["kafka"], "topics": names, "group_id": "story"}
+        settings["qdrant"] |= servers["qdrant"]
+        (folder / "rankstream.yaml").write_text(at.filled(yaml.safe_dump(settings)))
+        with at.flowing():
+            yield at
+
+
+def test_the_tutorial_from_topics_to_an_application(story: Place) -> None:
+    """The export is found by both queries, and the application writes its page."""
     ask = of("tutorial.md", "console")[3]
-    told = place.run(ask)
-    assert "documents indexed: 3, rejected: 0" in told
+    told = story.run(ask)
+    assert "documents indexed: 4, rejected: 0" in told
     assert len(re.findall(r"│ 1 +│ reset ", told)) == 2
     [application] = of("tutorial.md", "python")
-    with going_on(place, application) as process:
+    own = application.text.replace('"queries"', '"story-queries"').replace('(["results"])', '(["story-results"])')
+    with going_on(story, application._replace(text=own)) as process:
         assert "reset" in printed(process, r"^ok \['\w+', '\w+'\]")
+    page = (story.folder / "page.html").read_text()
+    assert page.startswith("<nav>router (1)</nav>")
+    assert "<h2>Start over</h2>" in page
+    assert "<b>" in page
 
 
 def test_a_document_is_deleted(place: Place) -> None:

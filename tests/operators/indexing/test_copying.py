@@ -165,3 +165,19 @@ def test_a_patch_that_the_new_settings_refuse_is_named(copied: Copied) -> None:
         copied.copy(searched=("text", "sku"))
     assert [each["document"] for each in logs if each["event"] == "document not copied"] == ["refused"]
     assert {each["payload"]["id"] for each in copied.points(copied.after, namespace)} == {"refused", "kept"}
+
+
+@settings(max_examples=sized(20, nightly=300), deadline=None)
+@given(histories())
+@example([{**LANTERN, "at": 1.0}, {"id": "a", "op": "patch", "price": 7, "at": 2.0}])
+@example([{**LANTERN, "at": 1.0}, {"id": "a", "op": "patch", "labels": None, "turn": 2, "at": 2.0}])
+def test_a_document_knows_how_many_fields_it_has(copied: Copied, events: list[Event]) -> None:
+    """Beside its namespace; also when patches gave it further ones, or removed some: so the fullest copy is found."""
+    copied.clear()
+    namespace = f"n{next(_NUMBERS)}"
+    for event in events:
+        copied.write(copied.before, [{**event, "namespace": namespace}])
+    for point in copied.points(copied.before, namespace):
+        payload = point["payload"]
+        if "id" in payload:
+            assert payload["_fields"] == sum(not name.startswith("_") for name in payload) - 1

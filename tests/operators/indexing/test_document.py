@@ -39,7 +39,7 @@ def test_a_payload_by_hand() -> None:
         "destination": "default",
         "_version": 1_700_000_001_000,
         "_created": 1_700_000_000_250,
-        "_fields": 8,
+        "_fields": 7,
         "_content": fingerprint("Head\nsome content"),
         "_title": "Head",
         "_title_words": ["head"],
