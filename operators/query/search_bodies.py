@@ -94,7 +94,9 @@ class Bodies:
 
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
-        seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
+        seen, limit, wanted = self.seen(query), depth(query), _fields_to_read(query)
+        if (like := query.asked.event.like) is not None and like.every_id:
+            seen = {**seen, "must_not": [*seen.get("must_not", ()), {"key": "id", "match": {"any": like.every_id}}]}
         selected: Any = sorted(wanted)
         if query.asked.understood:
             # Wishes may read any field that the documents brought.
@@ -121,7 +123,7 @@ class Bodies:
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
-        return draft.nearest(_by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
+        return draft.nearest(by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
@@ -154,8 +156,8 @@ class Bodies:
             # The server makes the terms, as it made them for the index of the text.
             bodies = [{"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **draft.common}]
         elif retrieval.terms is not None:
-            counted = self._corpus(draft.query, leg)
-            bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
+            counted = self.corpus(draft.query, leg)
+            bodies = [by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
         if retrieval.uncovered and leg == KEYWORD:
             bodies.append({"filter": seen, **draft.common})
         return bodies
@@ -181,7 +183,7 @@ class Bodies:
             kind = orders[MADE_FROM.get(key, key)]
         return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
 
-    def _corpus(self, query: InFlight, leg: str) -> Condition | None:
+    def corpus(self, query: InFlight, leg: str) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: as the collection does."""
         if query.retrieval.capabilities.vectors.get("sparse" if leg == KEYWORD else "sparse_context") == "none":
             return None
@@ -195,20 +197,24 @@ class Bodies:
         tenant = {"key": NAMESPACE, "match": {"value": asked.namespace}}
         return [tenant, *self.destinations.conditions(asked.destination, query.asked.collection)]
 
-    def _seen(self, query: InFlight) -> Mapping[str, Any]:
+    def seen(self, query: InFlight, *, every: bool = False) -> Mapping[str, Any]:
+        """The filter of the documents that the query may see and asks for; with `every` of all that it may see."""
         asked = query.asked
         must = self._scope(query)
         if query.retrieval.capabilities.expires:
             # By the flow's own clock: a query's `now` brings nothing back.
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
-        scopes = ((SUBJECT, asked.event.subject), (ACTOR_TYPE, asked.event.actor_type))
-        must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed
-        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.event.filters]
+        if not every:
+            scopes = ((SUBJECT, asked.event.subject), (ACTOR_TYPE, asked.event.actor_type))
+            must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
+            must += [filters.condition(filters.on_index(each, indexed)) for each in asked.event.filters]
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
             must += guard.conditions(indexed)
+        if every:
+            return {"must": must}
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if asked.event.reflections_only:
             return {"must": [*must, reflections]}
@@ -218,9 +224,10 @@ class Bodies:
         return {"must": must, "must_not": [reflections]}
 
 
-def _by_terms(
+def by_terms(
     terms: SparseVector, using: str | None, seen: Condition, common: Condition, counted: Condition | None = None
 ) -> Condition:
+    """The search by a sparse vector; the rarity of its terms is counted over the documents `counted`."""
     params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
     sparse = {"indices": terms.indices, "values": terms.values}
     return {"query": sparse, "using": using, "filter": seen, **common, **params}
