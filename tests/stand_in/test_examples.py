@@ -46,7 +46,7 @@ def written(draw: random.Random, number: int) -> Event:
         "kind": draw.choice(KINDS),
         "updated_at": 1.0,
     }
-    return event if draw.random() < 0.1 else {**event, "vector": draw.choices((-1.0, 0.25, 0.5, 1.0), k=DIMENSION)}
+    return event if draw.random() < 0.1 else {**event, "vector": [draw.uniform(-1, 1) for _ in range(DIMENSION)]}
 
 
 def question(draw: random.Random) -> Event:
@@ -61,7 +61,7 @@ def question(draw: random.Random) -> Event:
     if draw.random() < 0.3:
         event["filters"] = [{"field": "kind", "op": "eq", "value": draw.choice(KINDS)}]
     if draw.random() < 0.3:
-        event["vector"] = draw.choices((-1.0, 0.5, 1.0), k=DIMENSION)
+        event["vector"] = [draw.uniform(-1, 1) for _ in range(DIMENSION)]
     if draw.random() < 0.3:
         event["text"] = " ".join(draw.choices(VOCABULARY[100:], k=2))
     return event
