@@ -37,6 +37,8 @@ class Decoder:
             parsed.warnings.append(f"{most}: they may be missing on the result")
         check_text(parsed.event.get("text"), self.limits)
         event = validate(QueryEvent, parsed.event)
+        if event.like is not None:
+            check_text(event.like.text, self.limits, "like.text")
         check_dimension(event.vector, self.dimension)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
@@ -57,8 +59,8 @@ class Decoder:
         )
 
 
-def check_text(text: object, limits: Limits) -> None:
+def check_text(text: object, limits: Limits, name: str = "text") -> None:
     """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
     most = limits.max_text_chars
     if isinstance(text, str) and (length := len(nfc(text))) > most:
-        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {most}", "text")
+        raise InputError(DeadLetterClass.TOO_LARGE, f"{name}: {length} characters, at most {most}", name)
