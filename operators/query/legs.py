@@ -41,8 +41,9 @@ class LegSpec:
 
     def askable(self, query: InFlight) -> bool:
         """True if the query has something to search by, and the collection something to search."""
-        by_examples = query.asked.event.like is not None and self.liken is not None
-        return self.able(query.retrieval.capabilities) and (by_examples or self.reads(query) is not None)
+        like = query.asked.event.like
+        likens = like is not None and self.liken is not None and like.every_id
+        return self.able(query.retrieval.capabilities) and bool(likens or self.reads(query) is not None)
 
     def is_refused(self, query: InFlight) -> bool:
         """True if the leg is not asked because the collection would rank the wrong way round."""

@@ -72,7 +72,7 @@ class Scroll(NamedTuple):
     offset: str | None
 
 
-class Vectors(NamedTuple):
+class ScrollVectors(NamedTuple):
     """At most `limit` records by id, each with its vector `name`. The answer: the page."""
 
     where: Condition
@@ -81,7 +81,7 @@ class Vectors(NamedTuple):
     name: str | None
 
 
-Request = QueryBatch | Count | Words | Scroll | Vectors
+Request = QueryBatch | Count | Words | Scroll | ScrollVectors
 
 
 class Found(NamedTuple):

@@ -70,7 +70,7 @@ class Source:
         return dict(zip(found.hits.ids, found.hits.scores, strict=True))
 
     def like(self, leg: str, **like: Any) -> Found:
-        """What a leg finds that is like some documents."""
+        """The documents that a leg finds to be like others."""
         event = {"query_id": "q", "recipe": "conversation", "like": like}
         return self._search(leg, self._decoder(message(event)))
 
@@ -132,7 +132,7 @@ def test_no_pin_is_read_by_the_rarity_of_a_word(engine: Engine, leg: str, idf: s
 
 @pytest.mark.parametrize("leg", [VECTOR, VECTOR_CONTEXT, KEYWORD, KEYWORD_CONTEXT])
 def test_no_secret_is_told_from_a_document_that_does_not_exist(engine: Engine, leg: str) -> None:
-    """What is like a secret, or unlike one, is what is like nothing, in the same words but for the id."""
+    """A secret as an example gives the hits and the warnings of an id that nothing has, but for the id."""
     source = Source(engine)
     for secret in (each["id"] for each in SECRETS):
         for like in ({"ids": ["?"]}, {"ids": ["mine", "?"]}, {"ids": ["list"], "unlike": ["?"]}):

@@ -61,7 +61,7 @@ def ids(result: dict[str, Any]) -> list[str]:
 
 
 def legs(result: dict[str, Any]) -> dict[str, str]:
-    """What became of the two legs that search by examples."""
+    """The outcomes of the two legs that search by examples."""
     return {leg["name"]: leg["reason"] or leg["status"] for leg in result["legs"] if leg["name"] != "fuzzy"}
 
 

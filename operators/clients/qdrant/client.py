@@ -18,7 +18,7 @@ from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, Pay
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
-from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Vectors, Words
+from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, ScrollVectors, Search, Words
 from operators.runtime.dispatcher import defect_of_call
 from operators.runtime.turns import Turns
 from schemas.errors import BackendError
@@ -226,7 +226,7 @@ class QdrantClient(ABC):
                 return await self.scroll(
                     collection, where, limit=limit, fields=fields, order_by=order_by, offset=offset, timeout=left
                 )
-            case Vectors(where, limit, fields, name):
+            case ScrollVectors(where, limit, fields, name):
                 return await self.scroll(collection, where, limit=limit, fields=fields, vector=name, timeout=left)
 
     @abstractmethod
