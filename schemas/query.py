@@ -16,6 +16,7 @@ from schemas.facets import Facets
 from schemas.fields import (
     MAX_METADATA_BYTES,
     SCHEMA_VERSION,
+    DocumentId,
     MaybeName,
     Metadata,
     Name,
@@ -27,6 +28,7 @@ from schemas.fields import (
     missing_if_empty,
 )
 from schemas.filters import DocumentFilters, FieldName, Number, OrderBy
+from schemas.texts import nfc
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -151,6 +153,37 @@ Wish = Annotated[Limit | Exclusion | Order, Field(discriminator="kind")]
 Understood = Annotated[list[Wish], Field(max_length=MAX_WISHES)]
 
 
+def _missing_if_blank(value: str | None) -> str | None:
+    return nfc(value) if value is not None and value.strip() else None
+
+
+MAX_EXAMPLES: Final = 32
+
+_Examples = Annotated[list[DocumentId], Field(max_length=MAX_EXAMPLES)]
+
+
+class Like(Strict):
+    """Documents that the results are to be like, or unlike. None of them is a result."""
+
+    ids: _Examples = Field(default=[], description="Ids of documents that the results are to be like.")
+    unlike: _Examples = Field(default=[], description="Ids of documents that they are to be unlike.")
+    text: Annotated[str | None, AfterValidator(_missing_if_blank)] = None
+    """Text of a document that is not indexed, which they are to be like; not with a `text` of the query."""
+    strategy: Literal["average_vector", "best_score"] = "average_vector"
+    """Qdrant's strategy of recommendation: near to the mean of the documents, or to any one of them."""
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not (self.ids or self.unlike or self.text):
+            raise ValueError("ids, unlike or text must be given")
+        return self
+
+    @property
+    def every_id(self) -> list[str]:
+        """The ids of all its documents, each once."""
+        return list(dict.fromkeys((*self.ids, *self.unlike)))
+
+
 class QueryShape(Enum):
     """The shape of a query, by its fields, which decides how it is answered."""
 
@@ -168,6 +201,8 @@ class QueryEvent(Strict):
     text: str | None = None
     """Search text, which may be a keyword expression; blank text counts as none."""
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
+    like: Like | None = None
+    """Documents that the results are to be like, in place of a text or beside it."""
     understood: Understood | None = None
     """Wishes, as a result has them: these hold, and none are read from the text, from which their words are taken away;
     []: none; missing: they are read where the recipe has the stage `wishes`."""
@@ -235,22 +270,31 @@ class QueryEvent(Strict):
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        asked = (self.text, self.vector, self.subject, self.actor_type)
+        asked = (self.text, self.vector, self.like, self.subject, self.actor_type)
         if asked.count(None) == len(asked) and not (self.filters or self.reflections_only or self.facets):
-            raise ValueError("text, vector, filters, subject, actor_type, facets or reflections_only must be given")
+            names = "text, vector, like, filters, subject, actor_type, facets or reflections_only"
+            raise ValueError(f"{names} must be given")
         if self.order_by is not None and self.reflections_only:
             raise ValueError("order_by and reflections_only: reflections are in the order of their ranks")
         if self.now is not None and self.current_cycle is not None:
             raise ValueError("now and current_cycle are two clocks: at most one may be given")
         if self.reflections_only and self.include_reflections is False:
             raise ValueError("reflections_only and include_reflections: false leave nothing")
+        if (like := self.like) is not None:
+            text = self.text is not None and bool(self.text.strip())
+            if like.text is not None and text:
+                raise ValueError("text and like.text: at most one may be given")
+            if not (like.ids or like.text or text or self.vector is not None):
+                raise ValueError("like.unlike: what is wanted must be given, too, by ids, text or vector")
+            if self.reflections_only:
+                raise ValueError("like and reflections_only: reflections are ranked by text or vector")
         return self
 
     @property
     def shape(self) -> QueryShape:
         """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
         conditions = self.filters or self.facets or self.actor_type is not None or self.order_by is not None
-        searched = self.vector is not None or bool(self.text and self.text.strip())
+        searched = self.vector is not None or self.like is not None or bool(self.text and self.text.strip())
         if searched or self.reflections_only or not (conditions or self.subject is not None):
             return QueryShape.SEARCH
         return QueryShape.LOOKUP if conditions or self.cursor is not None else QueryShape.FAST_PATH

@@ -191,6 +191,10 @@ def query(
             " hold."
         ),
     ] = None,
+    like: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Document that the results are to be like; may be repeated."),
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
@@ -221,6 +225,7 @@ def query(
     settings = begin(config)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
     given: dict[str, Any] = {"text": text, "namespace": namespace, "filters": filters}
+    given |= {"like": {"ids": like} if like else None}
     given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
     given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
     given |= {"return": None if as_json else SHOWN}

@@ -106,11 +106,12 @@ OrderValue = int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A scroll's point."""
+    """A scroll's point; `vector` is the one that was asked for, None without it."""
 
     id: str
     payload: Mapping[str, Any]
     order_value: OrderValue
+    vector: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from operators.query.collection import Capabilities
+from operators.query.examples import by_vectors, by_words
 from operators.query.in_flight import InFlight
 from operators.query.search import Search
 from operators.query.search_bodies import Bodies, Draft, keywords_of, vector_of
 from schemas.errors import Reason
-from schemas.query import QueryShape
+from schemas.query import Like, QueryShape
 from schemas.result import FACETS, FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 
@@ -21,6 +22,7 @@ class LegSpec:
       the reason for that, unless the `stage` that makes it lost it. `write` makes its search: a method of `Bodies`.
     - `able`: a collection has something to search; `lacking` is the reason where it has not, or where the leg is not
       configured, and `warning` is said then. `against`: a collection would rank the wrong way round.
+    - `liken` makes its search by the documents of the query's `like`; None where it cannot compare documents.
     - `always`: results list it even if the recipe does not want it. `last`: it is asked when the other legs are there.
     """
 
@@ -33,12 +35,15 @@ class LegSpec:
     against: Callable[[Capabilities], bool] = lambda _: False
     stage: str = ""
     warning: str = ""
+    liken: Callable[[Bodies, str, Draft, Like], Search | None] | None = None
     always: bool = False
     last: bool = False
 
     def askable(self, query: InFlight) -> bool:
         """True if the query has something to search by, and the collection something to search."""
-        return self.able(query.retrieval.capabilities) and self.reads(query) is not None
+        like = query.asked.event.like
+        likens = like is not None and self.liken is not None and like.every_id
+        return self.able(query.retrieval.capabilities) and bool(likens or self.reads(query) is not None)
 
     def is_refused(self, query: InFlight) -> bool:
         """True if the leg is not asked because the collection would rank the wrong way round."""
@@ -84,9 +89,10 @@ _TABLE: Final = (
         unready=Reason.NO_VECTOR,
         against=lambda able: not able.has("dense"),
         stage="embed",
+        liken=by_vectors,
         always=True,
     ),
-    LegSpec(KEYWORD, keywords_of, Bodies.keyword, lambda able: able.keywords, always=True),
+    LegSpec(KEYWORD, keywords_of, Bodies.keyword, lambda able: able.keywords, liken=by_words, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
     LegSpec(FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, _has("fuzzy"), last=True),
     LegSpec(
@@ -96,6 +102,7 @@ _TABLE: Final = (
         _has("sparse_context"),
         Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
+        liken=by_words,
     ),
     LegSpec(LEARNED, _encoding, Bodies.sparse, _has("learned"), stage="encode", warning=_NO_LEARNED),
     LegSpec(
@@ -107,6 +114,7 @@ _TABLE: Final = (
         Reason.NO_VECTOR,
         stage="embed",
         warning=_NO_CONTEXT,
+        liken=by_vectors,
     ),
     LegSpec(FACETS, lambda query: query.asked.event.facets, Bodies.facets),
 )
@@ -162,11 +170,17 @@ class Searches:
 
     def write(self, query: InFlight) -> dict[str, Search]:
         """The searches of the legs that the query can ask."""
-        draft, able = self.bodies.draft(query), query.retrieval.capabilities
+        draft, able, like = self.bodies.draft(query), query.retrieval.capabilities, query.asked.event.like
         searches = {}
         wanted_legs = legs(query) if query.asked.event.facets is None else (*legs(query), FACETS)
         for leg in map(LEG_SPECS.__getitem__, wanted_legs):
-            asked = leg.name in self.built and leg.able(able) and not leg.against(able)
-            if asked and (wanted := leg.reads(query)) is not None:
-                searches[leg.name] = leg.write(self.bodies, leg.name, draft, wanted)
+            if not (leg.name in self.built and leg.able(able) and not leg.against(able)):
+                continue
+            search = None
+            if like is not None and like.every_id and leg.liken is not None:
+                search = leg.liken(self.bodies, leg.name, draft, like)
+            if search is None and (wanted := leg.reads(query)) is not None:
+                search = leg.write(self.bodies, leg.name, draft, wanted)
+            if search is not None:
+                searches[leg.name] = search
         return searches

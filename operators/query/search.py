@@ -72,7 +72,16 @@ class Scroll(NamedTuple):
     offset: str | None
 
 
-Request = QueryBatch | Count | Words | Scroll
+class ScrollVectors(NamedTuple):
+    """At most `limit` records by id, each with its vector `name`. The answer: the page."""
+
+    where: Condition
+    limit: int
+    fields: Any
+    name: str | None
+
+
+Request = QueryBatch | Count | Words | Scroll | ScrollVectors
 
 
 class Counts(NamedTuple):

@@ -114,7 +114,7 @@ class Bodies:
 
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
-        seen = self._seen(query, self._criteria(query))
+        seen = self.seen(query, self._criteria(query))
         limit, wanted = depth(query), _fields_to_read(query)
         selected: Any = sorted(wanted)
         if query.asked.understood:
@@ -142,7 +142,7 @@ class Bodies:
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
-        return draft.nearest(_by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
+        return draft.nearest(by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
@@ -181,8 +181,8 @@ class Bodies:
             # The server makes the terms, as it made them for the index of the text.
             bodies = [{"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **draft.common}]
         elif retrieval.terms is not None:
-            counted = self._corpus(draft.query, leg)
-            bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
+            counted = self.corpus(draft.query, leg)
+            bodies = [by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
         if retrieval.uncovered and leg == KEYWORD:
             bodies.append({"filter": seen, **draft.common})
         return bodies
@@ -222,7 +222,7 @@ class Bodies:
         common = {"limit": most, "with_payload": sorted(reads)}
 
         def matching(left_out: str | None) -> facets.Matching:
-            seen = self._seen(query, [each for each in criteria if each.fields != {left_out}])
+            seen = self.seen(query, [each for each in criteria if each.fields != {left_out}])
             by_filters = Draft(query, seen, seen, common, None)
             start = self.keyword(KEYWORD, by_filters, None).start if by_words else None
             return facets.Matching(seen, start, most)
@@ -236,9 +236,9 @@ class Bodies:
         seen = [name for name in known if not name.startswith("_") and not is_hidden(name, asked.plan.hidden)]
         where = f"the namespace {asked.namespace!r} of the destination {asked.destination!r}"
         criteria = self._criteria(query)
-        return explain_zero_results(self._seen(query, ()), criteria, where, seen, words=words)
+        return explain_zero_results(self.seen(query), criteria, where, seen, words=words)
 
-    def _corpus(self, query: InFlight, leg: str) -> Condition | None:
+    def corpus(self, query: InFlight, leg: str) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: as the collection does."""
         if query.retrieval.capabilities.vectors.get("sparse" if leg == KEYWORD else "sparse_context") == "none":
             return None
@@ -264,10 +264,14 @@ class Bodies:
         for number, each in enumerate(event.filters):
             condition = filters.condition(filters.on_index(each, indexed))
             criteria.append(Criterion(f"filters.{number}", frozenset(filters.fields_of([each])), condition))
+        if (like := event.like) is not None and like.every_id:
+            # Examples are no results.
+            others: Condition = {"must_not": [{"key": "id", "match": {"any": like.every_id}}]}
+            criteria.append(Criterion("like", frozenset(), others))
         return criteria
 
-    def _seen(self, query: InFlight, criteria: Sequence[Criterion]) -> Mapping[str, Any]:
-        """The condition of the documents that the query may see, and that meet these criteria."""
+    def seen(self, query: InFlight, criteria: Sequence[Criterion] = ()) -> Mapping[str, Any]:
+        """The filter of the documents that the query may see, and that meet these criteria."""
         asked = query.asked
         must = self._scope(query)
         if query.retrieval.capabilities.expires:
@@ -289,9 +293,10 @@ class Bodies:
         return {"must": must, "must_not": [reflections]}
 
 
-def _by_terms(
+def by_terms(
     terms: SparseVector, using: str | None, seen: Condition, common: Condition, counted: Condition | None = None
 ) -> Condition:
+    """The search by a sparse vector; the rarity of its terms is counted over the documents `counted`."""
     params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
     sparse = {"indices": terms.indices, "values": terms.values}
     return {"query": sparse, "using": using, "filter": seen, **common, **params}

@@ -187,7 +187,7 @@ class Relevance:
     def __init__(self, vector: Leg | None, run: Run) -> None:
         """The parts that are known: the weight of each, a score by id, that of other ids, and if scores are logits."""
         self._parts: list[tuple[float, Mapping[str, float], float, bool]] = []
-        if run.evidence is not None:
+        if run.evidence is not None and run.evidence.units:
             self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, False))
         if vector is not None and vector.ids:
             cosines = vector.scores_by_id()

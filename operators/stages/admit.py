@@ -18,7 +18,8 @@ from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import FieldError, Reason, invalid
-from schemas.filters import Exists
+from schemas.filters import AnyOf, Exists
+from schemas.query import Like
 from schemas.result import FUZZY, RetrievalStage
 
 _NOT_EXCLUDED: Final = "NOT: filters of the collection need an index, and a searched field has none of its words"
@@ -81,6 +82,9 @@ class Admission:
                 raise FieldError(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             check_indexes(wanted, capabilities.indexed)
+            if event.like is not None and event.like.every_id:
+                by_id = AnyOf(field="id", op="any_of", value=[*event.like.every_id])
+                check_indexes([("like", by_id)], capabilities.indexed)
         if (most := capabilities.conditions) is not None:
             conditions = sum(count_conditions(condition(each)) for each in event.filters)
             if conditions > most:
@@ -90,6 +94,8 @@ class Admission:
             self._read(query, asked.text)
             if not capabilities.keywords:
                 query.outcome.warnings.append(_NO_KEYWORDS)
+        elif event.like is not None:
+            self._read_like(query, event.like)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
@@ -147,6 +153,13 @@ class Admission:
             query.outcome.warnings.append(_NOT_EXCLUDED)
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+    def _read_like(self, query: InFlight, like: Like) -> None:
+        """Read the words of a text that results are to be like: all of them, and none as keyword syntax."""
+        retrieval, bm25 = query.retrieval, self.catalogue.analyser(query.asked.collection)
+        retrieval.columns = bm25.columns
+        if like.text is not None:
+            retrieval.terms, retrieval.analyser = bm25.query(like.text), bm25.name
 
 
 def _without_forms(words: Sequence[QueryWord]) -> Iterator[str]:

@@ -40,6 +40,8 @@ class Decoder:
         check_text(parsed.event.get("text"), self.limits)
         given = parsed.event if self.names is None else self.names.read(parsed.event)
         event = validate(QueryEvent, given)
+        if event.like is not None:
+            check_text(event.like.text, self.limits, "like.text")
         check_dimension(event.vector, self.dimension)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
@@ -60,8 +62,8 @@ class Decoder:
         )
 
 
-def check_text(text: object, limits: Limits) -> None:
+def check_text(text: object, limits: Limits, name: str = "text") -> None:
     """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
     most = limits.max_text_chars
     if isinstance(text, str) and (length := len(nfc(text))) > most:
-        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {most}", "text")
+        raise InputError(DeadLetterClass.TOO_LARGE, f"{name}: {length} characters, at most {most}", name)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, TypeVar
 
 from typing_extensions import override
 
-from operators.clients.embedders import Encoder
+from operators.clients.embedders import Encoder, Purpose
 from operators.clients.failures import Chance, bisect
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
@@ -31,15 +31,18 @@ _UNKNOWN_SIGNS: Final = f"{_UNKNOWN} some signs of the text, so they are searche
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
-    an embedding.
+    """True if the query has a text, or one that it is to be like, and no vector of its own, and its plan, or a reranker
+    that reads `tokens`, a use for an embedding.
     """
-    asked, plan = query.asked, query.asked.plan
-    if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
+    asked, plan, like = query.asked, query.asked.plan, query.asked.event.like
+    no_text = asked.text is None and (like is None or like.text is None)
+    if asked.event.vector is not None or no_text or not plan.profile.semantic:
         return False
     searched = reads_of(Embeddings.name, plan.recipe.fusion.legs)
     return asked.event.reflections_only or searched or (tokens and asked.reranks > 0)
 
+
+_DOCUMENT: Final = "document"
 
 Asked = tuple[str, str]
 """A query's namespace and its text."""
@@ -68,7 +71,9 @@ class TextStage(BackendStage[Asked, Vector]):
         """The vector that the query has."""
 
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
-        text = query.asked.text
+        text, like = query.asked.text, query.asked.event.like
+        if like is not None and like.text is not None and self.wants(query):
+            return (self.name, _DOCUMENT), (query.asked.namespace, like.text)
         if text is None or not self.wants(query):
             return None
         asked = query.asked.namespace, text
@@ -81,19 +86,20 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     async def call(self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Vector | BackendError]:
-        """One call for the texts, in which no text is asked for twice; usable vectors are cached.
+        """One call for the texts, in which no text is asked for twice; usable vectors of queries are cached.
 
         If the call is refused, say for a text longer than the model's context, its texts are bisected.
         """
         deadline = monotonic() + timeout
+        purpose: Purpose = "query" if batch_key == self.name else _DOCUMENT
         texts = list(dict.fromkeys(text for _, text in requests))
 
         async def embed(some: Sequence[str]) -> list[Vector]:
-            return await self.encoder.embed(some, purpose="query", timeout=deadline - monotonic())
+            return await self.encoder.embed(some, purpose=purpose, timeout=deadline - monotonic())
 
         answers = await bisect(texts, embed, chance=self.chance)
         found = {text: self.check(answer) for text, answer in zip(texts, answers, strict=True)}
-        if self.cached is not None:
+        if self.cached is not None and purpose != _DOCUMENT:
             for asked in requests:
                 answer = found[asked[1]]
                 if not isinstance(answer, BackendError):

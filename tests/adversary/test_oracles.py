@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -36,6 +36,7 @@ SECRETS: Final[list[Event]] = [
     {"id": "before", "turn": 1, "text": f"harbour {PIN}", "vector": [1.0, 0.0, 0.0], "classification": "restricted"},
     {"id": "after", "turn": 3, "text": f"violin {PIN}", "vector": [1.0, 0.0, 0.0], "labels": ["board"]},
     {"id": "odd", "turn": 4, "text": f"lantern {PIN}", "vector": [1.0, 0.0, 0.0], "classification": "cosmic"},
+    {"id": "foreign", "namespace": "other", "text": "bridge", "vector": [1.0, 0.0, 0.0]},
 ]
 OWN: Final[list[Event]] = [
     {"id": "mine", "turn": 2, "text": "the orchard", "vector": [0.0, 1.0, 0.0]},
@@ -62,10 +63,19 @@ class Source:
         self.asked += 1
         query: InFlight = self._decoder(message({"query_id": "q", "text": "x", "recipe": "conversation"}))
         retrieval = query.retrieval
-        retrieval.capabilities = self._able
         retrieval.terms = ANALYSER.query(text)
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
+        found = self._search(leg, query)
+        return dict(zip(found.hits.ids, found.hits.scores, strict=True))
+
+    def like(self, leg: str, **like: Any) -> Found:
+        """The documents that a leg finds to be like others."""
+        event = {"query_id": "q", "recipe": "conversation", "like": like}
+        return self._search(leg, self._decoder(message(event)))
+
+    def _search(self, leg: str, query: InFlight) -> Found:
+        query.retrieval.capabilities = self._able
         self._searches(query)
         stage = SearchLeg(leg, self._client, Bounds(1, 1, 1))
         request = stage.ask(query)
@@ -73,7 +83,7 @@ class Source:
         [found] = asyncio.run(stage.call(request[0], [request[1]], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)
-        return dict(zip(found.hits.ids, found.hits.scores, strict=True))
+        return found
 
 
 @pytest.fixture
@@ -118,6 +128,22 @@ def test_no_pin_is_read_by_the_rarity_of_a_word(engine: Engine, leg: str, idf: s
     source = Source(engine, idf=idf)
     scores = [source.hits(leg, pin)[LIST] for pin in (PIN, *PINS[:5])]
     assert scores == pytest.approx([scores[0]] * len(scores), rel=1e-5)
+
+
+@pytest.mark.parametrize("leg", [VECTOR, VECTOR_CONTEXT, KEYWORD, KEYWORD_CONTEXT])
+def test_no_secret_is_told_from_a_document_that_does_not_exist(engine: Engine, leg: str) -> None:
+    """A secret as an example gives the hits and the warnings of an id that nothing has, but for the id."""
+    source = Source(engine)
+    for secret in (each["id"] for each in SECRETS):
+        for like in ({"ids": ["?"]}, {"ids": ["mine", "?"]}, {"ids": ["list"], "unlike": ["?"]}):
+            found, nothing = (
+                source.like(leg, **{key: [id_ if each == "?" else each for each in ids] for key, ids in like.items()})
+                for id_ in (secret, "nowhere")
+            )
+            assert found._replace(warnings=[]) == nothing._replace(warnings=[])
+            assert [each.replace(secret, "nowhere") for each in found.warnings] == [*nothing.warnings]
+            assert secret in found.warnings[0]
+    assert source.like(VECTOR, ids=["mine"]).hits.ids == [LIST]
 
 
 def test_no_pin_is_read_by_what_a_phrase_may_end_in(engine: Engine) -> None:

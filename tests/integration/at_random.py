@@ -39,6 +39,7 @@ RETURNED = (
 CHANGED = (
     *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
     *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return", "group", "group", "group"),
+    *("like", "like"),
 )
 STRANGERS = ("nobody", "somebody", None)
 
@@ -205,6 +206,7 @@ class Random:
             "return": {"return": draw.choice(RETURNED)},
             "now": {"now": draw.choice((1_700_000_000, 1_700_009_000))},
             "group": self._grouping(event),
+            "like": {"like": self._like()},
         }
         if name == "place":
             event = {
@@ -213,12 +215,21 @@ class Random:
         event |= changes.get(name, {name: name != "rerank"})
         if event.get("reflections_only"):
             event.pop("include_reflections", None)
+            # Reflections are like no documents.
+            event.pop("reflections_only" if name == "like" else "like", None)
         return self._asked(event, query.source)
+
+    def _like(self) -> dict[str, Any]:
+        """Documents that may be foreign, hidden, deleted or expired, or never were there."""
+        draw = self._draw
+        ids, unlike = (draw.sample([f"d{number}" for number in range(30)], draw.choice((1, 3))) for _ in range(2))
+        strategy = draw.choice(("average_vector", "best_score"))
+        return {"ids": ids, "strategy": strategy, **({"unlike": unlike} if draw.random() < 0.3 else {})}
 
     def _grouping(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """A grouping, for a search: lookups have none."""
         grouping = {"group_by": self._draw.choice(("parent", "price")), "group_size": self._draw.choice((1, 3))}
-        return grouping if event.keys() & {"text", "vector", "reflections_only"} else {}
+        return grouping if event.keys() & {"text", "vector", "like", "reflections_only"} else {}
 
     def page(self, query: Asked) -> Asked:
         """The page after a query's answer, most often as it should be asked for."""

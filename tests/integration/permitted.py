@@ -23,6 +23,7 @@ PLAIN = (
     *("source", "destination", "collection", "profile", "namespace", "subject", "actor_type", "filters", "order_by"),
     *("limit", "recipe", "overrides", "rerank", "include_reflections", "reflections_only", "reflection_boost"),
     *("explain", "debug", "record", "current_cycle", "return", "group_by", "group_size"),
+    "like",
 )
 DEFAULTS = {"destination": "default", "namespace": "default", "profile": "balanced", "recipe": "hybrid", "rerank": True}
 
@@ -257,6 +258,9 @@ class World:
             return "it was replaced or deleted before the query was sent"
         if self.expired(shown[0], query.sent):
             return "it had expired before the query was sent"
+        like = query.event.get("like", {})
+        if hit["id"] in (*like.get("ids", ()), *like.get("unlike", ())):
+            return "it is an example"
         told = event.get("fields") if (event := query.event.get("return")) else None
         fields = {"classification", "labels", "subject"}.intersection(told if told is not None else _ALL)
         if any(hit["payload"].get(field) != shown[0].get(field) for field in fields):

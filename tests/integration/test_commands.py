@@ -77,6 +77,9 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
                 answer = json.loads(asked.stdout)
                 assert answer["status"] == "ok"
                 assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
+            liked = ("--like", "d7", "--like", "d8", "--limit", "30")
+            like = json.loads(rankstream(config, "query", *liked, "--json", "--timeout", "60").stdout)
+            assert {hit["id"] for hit in like["results"]} == {f"d{n}" for n in range(30)} - {"d7", "d8"}
             for process in (indexing, running):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE) == 0

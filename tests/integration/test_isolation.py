@@ -207,7 +207,7 @@ def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
     created = {each.event["rev"]: each.event for versions in run.world.versions.values() for each in versions}
     for query in run.asked:
         event = query.event
-        search = event.keys() & {"text", "vector", "cursor"} or event.get("reflections_only")
+        search = event.keys() & {"text", "vector", "like", "cursor"} or event.get("reflections_only")
         # These rank the newest documents where there is nothing to search by.
         search = search or event.get("recipe") in {"signals", "decay"}
         # A query that follows another is answered by what was there when that one was sent.
@@ -235,6 +235,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
         stages["neighbours"] += sum(any(hit.get("neighbours", {}).values()) for hit in hits)
         stages["passages"] += sum(len(hit.get("passages", [])) for hit in query.answer.get("results", []))
         stages["hidden"] += bool(run.policy(query).get("hidden_fields")) and bool(query.answer.get("results"))
+        stages["like"] += "like" in query.event and bool(query.answer.get("results"))
         stages["page"] += query.given is not None and query.dead is None and run.denial(query) is None
         stages[str(run.denial(query))] += 1
     assert len(run.asked) >= ROUNDS * QUERIES
@@ -243,7 +244,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 10
     # The story depends on the machine's pace: no number of one kind of answer can be promised, only that it was there.
     kinds = {"exact_cache", "semantic_cache", "followed", "fast_path", "structured", "hybrid_merge", "page", "groups"}
-    kinds |= {"passages", "hidden", "patched", "neighbours", "cursor_invalid", "cursor_expired"}
+    kinds |= {"like", "passages", "hidden", "patched", "neighbours", "cursor_invalid", "cursor_expired"}
     kinds |= {"destination_not_allowed", "retrieval_mode_not_allowed", "policy_denied", "retrieval_firewall_denied"}
     assert not kinds - {name for name, count in stages.items() if count}, stages
     assert stages["hits"] > len(run.asked) / 10, stages

@@ -137,6 +137,18 @@ def test_every_recipe_answers(tool: str, ask: Any, recipe: str) -> None:
     assert bool(found["results"]) == (recipe != "keyword")
 
 
+def test_what_is_like_a_document_is_found_by_its_id(tool: str, ask: Any) -> None:
+    """All others of its namespace, the nearest first; a document of another namespace is none."""
+    size = NAMESPACES[tool][1]
+    points = sorted(MADE[tool]["points"], key=lambda point: TEXTS.index(text_of(tool, point)))
+    found = ask({"like": {"ids": [str(points[0]["id"])]}, "recipe": "hybrid"})
+    assert (found["status"], found["degraded"], found["warnings"]) == ("ok", [], [])
+    assert {hit["id"] for hit in found["results"]} == {str(each["id"]) for each in points[1:size]}
+    nothing = ask({"like": {"ids": [str(points[0]["id"])]}, "namespace": "nobody"})
+    assert nothing["results"] == []
+    assert any(said.startswith("like: ") for said in nothing["warnings"])
+
+
 def test_filters_have_our_names(over: Over) -> None:
     """Of a nested path, of a time in another form, of an id, of a field that isn't mapped."""
     points = MADE["langchain"]["points"]

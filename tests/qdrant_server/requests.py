@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import numpy as np
 from qdrant_edge import (
     CountRequest,
     Direction,
@@ -19,6 +20,7 @@ from qdrant_edge import (
     QuantizationSearchParams,
     Query,
     QueryRequest,
+    RecommendQuery,
     Record,
     ScoredPoint,
     ScrollRequest,
@@ -70,6 +72,15 @@ def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | 
             return None
         case {"text": str(text), **rest} if not rest:
             return TextQuery(using, text)
+        case {"recommend": {"positive": [*positive], "negative": [*negative], "strategy": strategy}}:
+            wanted: list[Any] = [schema.query(each, using) for each in positive]
+            unwanted: list[Any] = [schema.query(each, using) for each in negative]
+            if strategy == "best_score":
+                return Query.RecommendBestScore(RecommendQuery(wanted, unwanted), using)
+            if not wanted:
+                raise wrong_input("At least one positive example is required for the average vector strategy")
+            mean = np.mean(wanted, 0)
+            return Query.Nearest((2 * mean - np.mean(unwanted, 0) if unwanted else mean).tolist(), using)
     return Query.Nearest(schema.query(query, using), using)
 
 

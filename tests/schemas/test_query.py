@@ -100,7 +100,7 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
 
 def test_a_query_asks_for_something() -> None:
     """An order, a cursor or a namespace is no query; what finds or narrows documents is one, and so is blank text."""
-    message = "text, vector, filters, subject, actor_type, facets or reflections_only must be given"
+    message = "text, vector, like, filters, subject, actor_type, facets or reflections_only must be given"
     fields: dict[str, Any]
     for fields in (
         {},

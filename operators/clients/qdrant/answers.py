@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -76,11 +77,11 @@ def read_points(result: object, vector: str | None) -> Points:
     return Points(dict(zip(ids, payloads, strict=True)), vectors)
 
 
-def read_page(result: object) -> RecordPage:
-    """A scroll's page."""
+def read_page(result: object, vector: str | None = None) -> RecordPage:
+    """A scroll's page, with the vectors of this name; a vector alone is the one without a name."""
     page = _object(result)
     offset = page.get("next_page_offset")
-    records = list(map(_record, _rows(page.get("points"))))
+    records = list(map(_record, _rows(page.get("points")), repeat(vector)))
     return RecordPage(records, None if offset is None else read_id(offset))
 
 
@@ -199,11 +200,12 @@ def _hits(points: list[Any]) -> Hits:
     return Hits(_ids(ids), scores, _payloads(payloads), versions if set(map(type, versions)) <= {int} else ())
 
 
-def _record(point: Payload) -> Record:
+def _record(point: Payload, vector: str | None) -> Record:
     order_value = point.get("order_value")
     if order_value is not None and type(order_value) not in {float, int}:
         raise ValueError("an order value is no number")
-    return Record(read_id(point.get("id")), _payload(point.get("payload")), order_value)
+    own = None if vector is None else _vector(point, vector)
+    return Record(read_id(point.get("id")), _payload(point.get("payload")), order_value, own)
 
 
 def _rows(value: object) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from operators.clients.qdrant.answers import CollectionInfo, Payload, PayloadTes
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
-from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Words
+from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, ScrollVectors, Search, Words
 from operators.runtime.dispatcher import defect_of_call
 from operators.runtime.turns import Turns
 from schemas.errors import BackendError
@@ -105,9 +105,10 @@ class QdrantClient(ABC):
         fields: Sequence[str] | bool = True,
         order_by: Mapping[str, Any] | None = None,
         offset: str | None = None,
+        vector: str | None = None,
         timeout: float,
     ) -> RecordPage:
-        """At most `limit` records by id from `offset` on, or in the order of an indexed field.
+        """At most `limit` records by id from `offset` on, or in the order of an indexed field, with their `vector`.
 
         The collection's limits may allow fewer. An ordered scroll leaves out the points without that field and is
         continued by `start_from` in `order_by`.
@@ -118,7 +119,7 @@ class QdrantClient(ABC):
             filter=self._where(collection, where),
             limit=limits.page(limit),
             with_payload=self._fields(fields),
-            with_vector=False,
+            with_vector=False if vector is None else [vector],
             order_by=None if order_by is None else self.fields.order(order_by),
             offset=None if offset is None else parse_point_id(offset),
         )
@@ -225,6 +226,8 @@ class QdrantClient(ABC):
                 return await self.scroll(
                     collection, where, limit=limit, fields=fields, order_by=order_by, offset=offset, timeout=left
                 )
+            case ScrollVectors(where, limit, fields, name):
+                return await self.scroll(collection, where, limit=limit, fields=fields, vector=name, timeout=left)
 
     @abstractmethod
     async def upsert(

@@ -124,7 +124,9 @@ class ServerClient(QdrantClient):
         return Points(first.payloads | second.payloads, first.vectors | second.vectors)
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
-        return await self._ask(collection, Call("/points/scroll", body, answers.read_page), deadline)
+        [vector] = body["with_vector"] or (None,)
+        read = partial(answers.read_page, vector=vector)
+        return await self._ask(collection, Call("/points/scroll", body, read), deadline)
 
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
         return await self._ask(collection, Call("/points/count", body, answers.read_count), deadline)

@@ -119,7 +119,13 @@ class EngineClient(QdrantClient):
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)
-        records = [Record(str(each.id), each.payload or {}, each.order_value) for each in found]
+        [name] = body["with_vector"] or (None,)
+        records = [
+            Record(
+                str(each.id), each.payload or {}, each.order_value, name if name is None else _vector(each.vector, name)
+            )
+            for each in found
+        ]
         return RecordPage(records, None if following is None else str(following))
 
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
@@ -191,6 +197,14 @@ def _query(query: Any, using: str, schema: VectorSchema) -> edge.Query | edge.Te
             return None
         case {"text": str(text)}:
             return edge.TextQuery(using, text)
+        case {"recommend": {"positive": positive, "negative": negative, "strategy": strategy}}:
+            wanted: list[Any] = [schema.vector(each, using) for each in positive]
+            unwanted: list[Any] = [schema.vector(each, using) for each in negative]
+            if strategy == "best_score":
+                return edge.Query.RecommendBestScore(edge.RecommendQuery(wanted, unwanted), using)
+            # The average vector as a server computes it: the mean of what is wanted, away from that of the rest.
+            mean = np.mean(wanted, 0)
+            return edge.Query.Nearest((2 * mean - np.mean(unwanted, 0) if unwanted else mean).tolist(), using)
     return edge.Query.Nearest(schema.vector(query, using), using)
 
 

@@ -207,6 +207,7 @@ OTHERS: dict[str, Any] = {
     "current_cycle": 5,
     "now": 5,
     "understood": [{"kind": "limit", "lt": 5.0}],
+    "like": {"ids": ["a"]},
 }
 """Of each field another value than a query has that doesn't say anything of it."""
 
@@ -263,7 +264,7 @@ def test_values_are_told_apart_by_their_types(values: list[dict[str, Any]]) -> N
     assert len(found) == len(values)
 
 
-CHOSEN = st.sets(st.sampled_from(sorted(OTHERS.keys() - {"cursor", "include_reflections", "overrides", "now"})))
+CHOSEN = st.sets(st.sampled_from(sorted(OTHERS.keys() - {"cursor", "include_reflections", "overrides", "now", "like"})))
 
 
 @given(CHOSEN, CHOSEN)

@@ -43,11 +43,13 @@ class Counting:
 
     def __init__(self, dimension: int = DIMENSION) -> None:
         self.asked: list[list[str]] = []
+        self.purposes: list[Purpose] = []
         self._dimension = dimension
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         """A vector that begins with the text's length."""
         self.asked.append(list(texts))
+        self.purposes.append(purpose)
         return [Embedding(np.full(self._dimension, len(text), np.float32)) for text in texts]
 
     async def aclose(self) -> None:
@@ -149,6 +151,19 @@ def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
     """One call of the stage, without a failure."""
     found = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))
     return [each for each in found if isinstance(each, Embedding)]
+
+
+def test_a_text_that_results_are_to_be_like_is_embedded_as_a_document() -> None:
+    """In a call apart from those for queries, for which its vector is not kept."""
+    embedder = Counting()
+    embeddings = by(embedder, kept=EmbeddingCache(10**6))
+    questions = [query(text="a lamp"), query(text=None, like={"text": "a lamp"})]
+    for each in [*questions, *questions]:
+        asks = embeddings.ask(each)
+        if asks is not None:
+            asyncio.run(embeddings.call(asks[0], [asks[1]], 1.0))
+    assert embedder.purposes == ["query", "document", "document"]
+    assert embeddings.ask(query(text=None, like={"ids": ["a"]})) is None
 
 
 def test_a_text_is_embedded_once() -> None:
