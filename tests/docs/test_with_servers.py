@@ -160,7 +160,7 @@ def test_the_tutorial_from_topics_to_an_application(story: Place) -> None:
     page = (story.folder / "page.html").read_text()
     assert page.startswith("<nav>router (1)</nav>")
     assert "<h2>Start over</h2>" in page
-    assert "<b>" in page
+    assert "Hold the <b>button</b> at the back" in page
 
 
 def test_a_document_is_deleted(place: Place) -> None:
