@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from operators.delivery.client import ConsumerRecord, TopicPartition, TopicReader
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.scripted import WITHIN
 
