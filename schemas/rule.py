@@ -5,7 +5,7 @@ rule is removed. The namespace `*` stands for all. A namespace's own rule hides 
 operators.query.rules says how rules work together.
 """
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import orjson
 from pydantic import Field, StringConstraints, model_validator
@@ -140,8 +140,8 @@ class Rule(Strict):
         return self
 
 
-def rule_key(namespace: str, id_: str) -> bytes:
-    """The key of a rule's message."""
+def rule_key(namespace: Any, id_: Any) -> bytes:
+    """The key of a rule's message; one that is no pair of texts is no rule's."""
     return orjson.dumps([namespace, id_])
 
 
@@ -153,7 +153,7 @@ def read_rule_key(key: bytes | None) -> tuple[str, str]:
                 return namespace, id_
     except orjson.JSONDecodeError:
         pass
-    raise InputError(DeadLetterClass.INVALID, 'key: the JSON array ["namespace", "id"] is expected', "key")
+    raise InputError(DeadLetterClass.INVALID, 'key: namespace and id are expected, as ["acme", "tv"]', "key")
 
 
 def read_rule(value: bytes | None) -> Rule:

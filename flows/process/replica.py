@@ -28,6 +28,7 @@ from flows.search import search
 from operators.delivery import topics as topics_of_broker
 from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.table_reader import RuleReader, WatermarkReader
+from operators.query.rules import RuleTable
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -135,9 +136,10 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         member = Replication(settings, kafka, topics.queries, in_process.traces, metrics, resources, embedded=embedded)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
-        rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT) if (name := topics.rules) else None
-        if rules is not None:
-            metrics.watch_rules(rules.__len__, lambda: rules.refused, lambda: rules.behind)
+        rules = None
+        if (name := topics.rules) is not None:
+            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table := RuleTable())
+            metrics.watch_rules(table.__len__, lambda: table.refused, lambda: rules.behind)
         parts = Parts(settings, clients, member, watermarks, rules)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
         flow, watchdog = search(parts), settings.delivery.watchdog

@@ -275,21 +275,10 @@ class RuleReader(TableReader[RuleTable]):
     behind_means = "those that were read stay in force"
     every = 1.0
 
-    def __init__(self, tail: Callable[[], TopicReader], timeout: float) -> None:
-        super().__init__(tail, timeout, RuleTable())
-
     def of(self, namespace: str) -> Sequence[RuleSet]:
         """The rules for a namespace as far as they were read, as `RuleTable.of`. From any thread."""
         with self._reading:
             return self._table.of(namespace)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    @property
-    def refused(self) -> int:
-        """The number of records that were no rule."""
-        return self._table.refused
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:
