@@ -53,9 +53,11 @@ class Word(NamedTuple):
 
 def read_words(text: str) -> list[Word]:
     """The words of a query's or of a condition's text; of scripts without spaces each character is one."""
+    if text.isascii():
+        return [Word(each[0], *each.span()) for each in _WORD.finditer(text.lower())]
     folded, found = fold(text), list[Word]()
     for each in _WORD.finditer(folded.text):
-        for start, end in [each.span()] if each[0].isascii() else _divide(folded.text, *each.span()):
+        for start, end in _divide(folded.text, *each.span()):
             word = fold_accents(folded.text[start:end]).lower()
             found.append(Word(word, *folded.locate(start, end)))
     return found
@@ -137,7 +139,9 @@ class RuleSet:
                 self._texts[rule.phrase].append(rule)
             elif rule.rule.then.model_fields_set != {"synonyms"}:
                 self._always.append(rule)
-        self._lengths = sorted({*map(len, self._texts), *map(len, self._synonyms)})
+        self._lengths: dict[str, set[int]] = defaultdict(set)
+        for phrase in (*self._texts, *self._synonyms):
+            self._lengths[phrase[0]].add(len(phrase))
 
     def find(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, Sequence[Word]]]:
         """The rules whose condition of the text holds, each with the words that say so."""
@@ -153,10 +157,11 @@ class RuleSet:
             yield from ((rule, start, end, rule.synonyms[phrase]) for rule in self._synonyms.get(phrase, ()))
 
     def _parts(self, words: Sequence[Word]) -> Iterator[tuple[Phrase, int, int]]:
+        """The parts of a text that may be a phrase: those that begin like one, and are as long."""
         texts = tuple([word.text for word in words])
-        for length in self._lengths:
-            for start in range(len(texts) - length + 1):
-                yield texts[start : start + length], start, start + length
+        for start, text in enumerate(texts):
+            for end in (start + length for length in self._lengths.get(text, ()) if start + length <= len(texts)):
+                yield texts[start:end], start, end
 
 
 _NONE: Final = RuleSet({})
@@ -237,6 +242,7 @@ class Ruling:
     text: str | None
     source: str | None
     now: float
+    words: Sequence[Word] = ()
     rules: Sequence[CompiledRule] = ()
     said: Mapping[str, Sequence[Word]] = field(default_factory=dict)
     rewrites: bool = True
@@ -290,7 +296,7 @@ class Ruling:
 
     def expand(self, text: str) -> "Ruling":
         """The ruling with the synonyms of the text that is searched: none within an identifier, as `WH` in WH-1000."""
-        words = read_words(text)
+        words = self.words if text == self.text else read_words(text)
         if not (found := list(self.synonyms(words))):
             return self
         tokens = analyse(text, query=True)
@@ -389,7 +395,7 @@ def decide(sets: Sequence[RuleSet], text: str | None, source: str | None, now: f
     """The rules of these sets, the namespace's own first, that hold for a query; `now` is its clock in Unix seconds."""
     words = read_words(text) if text is not None else []
     found = _find(sets, words, source, now)
-    own = Ruling(sets, text, source, now, said={id_: part for id_, (_, part) in found.items()})
+    own = Ruling(sets, text, source, now, words, said={id_: part for id_, (_, part) in found.items()})
     variants = (
         [*words[:start], *(Word(each, words[start].start, words[end - 1].end) for each in phrase), *words[end:]]
         for _, start, end, others in own.synonyms(words)
