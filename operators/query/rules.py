@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -242,11 +242,11 @@ class Ruling:
     text: str | None
     source: str | None
     now: float
+    bound: str | None = None
     words: Sequence[Word] = ()
     rules: Sequence[CompiledRule] = ()
     said: Mapping[str, Sequence[Word]] = field(default_factory=dict)
     rewrites: bool = True
-    bound: str | None = None
     expansions: Sequence[Expansion] = ()
 
     @property
@@ -297,7 +297,7 @@ class Ruling:
     def expand(self, text: str) -> "Ruling":
         """The ruling with the synonyms of the text that is searched: none within an identifier, as `WH` in WH-1000."""
         words = self.words if text == self.text else read_words(text)
-        if not (found := list(self.synonyms(words))):
+        if not (found := list(_synonyms(self.sets, words, self.said, self.source, self.now))):
             return self
         tokens = analyse(text, query=True)
         identifiers = [each for each in tokens if not each.is_word and _is_identifier(text[each.start : each.end])]
@@ -311,12 +311,6 @@ class Ruling:
                     weight = rule.weight * (end - start) / len(phrase)
                     expansions.append(Expansion(rule.id, written, phrase, atoms[0].first, size, weight))
         return replace(self, expansions=expansions)
-
-    def synonyms(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, int, int, Texts]]:
-        """The synonyms of the words by rules whose conditions hold."""
-        for rule, *found in _unhidden(self.sets, lambda each: each.find_synonyms(words)):
-            if rule.id in self.said if rule.phrase else rule.holds(self.source, self.now):
-                yield rule, *found
 
     def rank(self, ranked: Sequence[Candidate], pinned: Leg | None, run: Run) -> list[Candidate]:
         """The candidates by their boosted scores, with the pinned ones in front, and the buried ones at the end.
@@ -391,20 +385,33 @@ def _share(boost: Boost, payload: Payload) -> float:
     return amount / (amount + boost.half)
 
 
-def decide(sets: Sequence[RuleSet], text: str | None, source: str | None, now: float) -> Ruling:
-    """The rules of these sets, the namespace's own first, that hold for a query; `now` is its clock in Unix seconds."""
+def decide(
+    sets: Sequence[RuleSet], text: str | None, source: str | None, now: float, bound: str | None = None
+) -> Ruling:
+    """The rules of these sets, the namespace's own first, that hold for a query; `now` is its clock in Unix seconds,
+    `bound` the text that its cursors are bound to.
+    """
     words = read_words(text) if text is not None else []
     found = _find(sets, words, source, now)
-    own = Ruling(sets, text, source, now, words, said={id_: part for id_, (_, part) in found.items()})
     variants = (
         [*words[:start], *(Word(each, words[start].start, words[end - 1].end) for each in phrase), *words[end:]]
-        for _, start, end, others in own.synonyms(words)
+        for _, start, end, others in _synonyms(sets, words, found.copy(), source, now)
         for phrase in others.values()
     )
     for variant in islice(variants, _VARIANTS):
         found = _find(sets, variant, source, now) | found
-    rules = [found[id_][0] for id_ in sorted(found)]
-    return replace(own, rules=rules, said={id_: part for id_, (_, part) in found.items()})
+    rules, said = [found[id_][0] for id_ in sorted(found)], {id_: part for id_, (_, part) in found.items()}
+    return Ruling(sets, text, source, now, bound, words, rules, said)
+
+
+def _synonyms(
+    sets: Sequence[RuleSet], words: Sequence[Word], met: Collection[str], source: str | None, now: float
+) -> Iterator[tuple[CompiledRule, int, int, Texts]]:
+    """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
+    for found in _unhidden(sets, lambda each: each.find_synonyms(words)):
+        rule = found[0]
+        if rule.id in met if rule.phrase else rule.holds(source, now):
+            yield found
 
 
 def _find(
@@ -418,13 +425,12 @@ def _find(
     return found
 
 
-def _unhidden(
-    sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[tuple[Any, ...]]]
-) -> Iterator[tuple[Any, ...]]:
+def _unhidden(sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[Any]]) -> Iterator[Any]:
     """What each set finds, without the rules for all that the namespace has its own of."""
     own, shared = sets
     yield from find(own)
-    yield from (each for each in find(shared) if each[0].id not in own.rules)
+    if shared.rules:
+        yield from (each for each in find(shared) if each[0].id not in own.rules)
 
 
 def _start(word: Word) -> int:

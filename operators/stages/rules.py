@@ -41,7 +41,7 @@ class RuledAdmission:
         searched = asked.shape is QueryShape.SEARCH and not asked.event.reflections_only
         if not sets or not searched or asked.denial is not None:
             return self.admit(query)
-        ruling = replace(decide(sets, asked.event.text, asked.source, asked.now), bound=asked.text)
+        ruling = decide(sets, asked.event.text, asked.source, asked.now, asked.text)
         try:
             query.asked = rewrite(asked, ruling)
             self.admit(query)
