@@ -116,7 +116,7 @@ _TABLE: Final = (
         stage="embed",
         warning=_NO_CONTEXT,
     ),
-    LegSpec(PINNED, _pins, Bodies.pinned),
+    LegSpec(PINNED, _pins, Bodies.pins),
 )
 
 LEG_SPECS: Final = {leg.name: leg for leg in _TABLE}

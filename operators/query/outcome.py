@@ -91,12 +91,12 @@ class Results:
     def candidates(self) -> Sequence[Candidate]:
         """The candidates that are results, in their order."""
         if self.picked:
-            return self.picked if self.ruling is None else self.ruling.place(self.picked)
+            return self.picked if self.ruling is None else self.ruling.arrange(self.picked)
         best, before = self._grouped[0], self._before if self.given else ()
         if self.order_by is not None:
             best = sort_candidates(best, self.order_by)
         if self.ruling is not None:
-            best = self.ruling.place(best)
+            best = self.ruling.arrange(best)
         return sorted(best, key=lambda each: each.id not in before) if before else best
 
     @property

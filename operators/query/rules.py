@@ -146,17 +146,17 @@ class RuleSet:
     def find(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, Sequence[Word]]]:
         """The rules whose condition of the text holds, each with the words that say so."""
         yield from ((rule, ()) for rule in self._always)
-        for phrase, start, end in self._parts(words):
+        for phrase, start, end in self._read_phrases(words):
             for rule in self._texts.get(phrase, ()):
                 if rule.rule.when.exact is None or len(phrase) == len(words):
                     yield rule, words[start:end]
 
     def find_synonyms(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, int, int, Texts]]:
         """The rules with a synonym for the words from one number to another, each with what stands for them."""
-        for phrase, start, end in self._parts(words):
+        for phrase, start, end in self._read_phrases(words):
             yield from ((rule, start, end, rule.synonyms[phrase]) for rule in self._synonyms.get(phrase, ()))
 
-    def _parts(self, words: Sequence[Word]) -> Iterator[tuple[Phrase, int, int]]:
+    def _read_phrases(self, words: Sequence[Word]) -> Iterator[tuple[Phrase, int, int]]:
         """The parts of a text that may be a phrase: those that begin like one, and are as long."""
         texts = tuple([word.text for word in words])
         for start, text in enumerate(texts):
@@ -341,7 +341,7 @@ class Ruling:
         found = best_first(found) if boosts else found
         return sorted(found, key=lambda each: 0 if "pin" in (of := effects[each.id]) else 2 if "bury" in of else 1)
 
-    def place(self, results: Sequence[Candidate]) -> list[Candidate]:
+    def arrange(self, results: Sequence[Candidate]) -> list[Candidate]:
         """The results with the buried ones at the end, and each pinned one at its position."""
         pinned = {each.document: each for each in results if each.document in self.pins}
         rest = [each for each in results if each.document not in pinned]
@@ -426,7 +426,7 @@ def _find(
 
 
 def _unhidden(sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[Any]]) -> Iterator[Any]:
-    """What each set finds, without the rules for all that the namespace has its own of."""
+    """Each set's findings, without the rules for all that the namespace has its own of."""
     own, shared = sets
     yield from find(own)
     if shared.rules:

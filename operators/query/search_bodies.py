@@ -160,7 +160,7 @@ class Bodies:
             bodies.append({"filter": seen, **draft.common})
         return bodies
 
-    def pinned(self, _: str, draft: Draft, ids: Sequence[str]) -> Search:
+    def pins(self, _: str, draft: Draft, ids: Sequence[str]) -> Search:
         """The documents that rules pin, as far as the query's filters and its policy let it see them."""
         body = {**draft.common, "filter": _and(draft.seen, {"key": "id", "match": {"any": ids}}), "limit": len(ids)}
         return Search(partial(search.every, body), draft.query.trace)

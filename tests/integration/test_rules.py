@@ -91,7 +91,7 @@ def found(result: Mapping[str, Any]) -> list[str]:
 
 
 def leg(result: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a result says of a leg."""
+    """The report of a leg in a result."""
     return next(each for each in result["legs"] if each["name"] == name)
 
 

@@ -31,7 +31,7 @@ def table(own: Said, shared: Said | None = None) -> RuleTable:
 def ruling(
     text: str | None, own: Said, shared: Said | None = None, source: str | None = None, now: float = 0
 ) -> Ruling:
-    """What holds for a text."""
+    """The ruling for a text."""
     return decide(table(own, shared).of("n"), text, source, now)
 
 
@@ -62,7 +62,7 @@ SETS = st.dictionaries(st.sampled_from(["r1", "r2", "r3", "r4"]), RULES, max_siz
 
 
 def spans(text: Sequence[str], phrase: str) -> list[tuple[int, int]]:
-    """Where the words of a phrase stand side by side."""
+    """The places where the words of a phrase stand side by side."""
     words = phrase.split()
     size = len(words)
     return [(at, at + size) for at in range(len(text) - size + 1) if [*text[at : at + size]] == words]
@@ -80,7 +80,7 @@ def holds(when: Mapping[str, Any], text: Sequence[str], source: str | None, now:
 
 
 def replacements(synonyms: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What stands for what."""
+    """Each phrase with one that stands for it."""
     if "words" in synonyms:
         yield from permutations(synonyms["words"], 2)
     else:
@@ -208,7 +208,7 @@ def test_results_are_placed_as_a_naive_reading_places_them(
         said["z"] = {"then": {"bury": {"ids": sorted(buried)}}}
     assume(said)
     rules = ruling("a", said)
-    placed = [each.id for each in rules.place([Candidate(id_, 1.0) for id_ in results])]
+    placed = [each.id for each in rules.arrange([Candidate(id_, 1.0) for id_ in results])]
     first: dict[str, tuple[int, str]] = {}
     for id_ in sorted(pinned):
         for document, position in pinned[id_]:
