@@ -133,7 +133,7 @@ class Rule(Strict):
 
     @model_validator(mode="after")
     def _works(self) -> Self:
-        if not self.then.model_fields_set:
+        if all(effect is None for _, effect in self.then):
             raise ValueError("then: synonyms, pin, bury, boost or rewrite must be given")
         if self.then.rewrite is not None and self.when.exact is None and self.when.contains is None:
             raise ValueError("then.rewrite needs when.exact or when.contains: their words are taken away")

@@ -121,8 +121,8 @@ def _phrases(texts: Sequence[str], field: str) -> Texts:
 class RuleSet:
     """The rules of one namespace, by the words that they need; it never changes.
 
-    `version` is the same for the same rules on every replica, in whatever order they came: the XOR of their hashes
-    (Bellare and Micciancio 1997).
+    `version` is the same for the same rules on every replica, in whatever order they came: the XOR of their hashes of
+    64 bits (Bellare and Micciancio 1997).
     """
 
     def __init__(self, rules: Mapping[str, CompiledRule]) -> None:
@@ -132,7 +132,7 @@ class RuleSet:
         self._synonyms: dict[Phrase, list[CompiledRule]] = defaultdict(list)
         self._always: list[CompiledRule] = []
         for rule in rules.values():
-            self.version ^= int.from_bytes(hashlib.sha256(rule.id.encode() + b"\0" + rule.value).digest()[:16])
+            self.version ^= int.from_bytes(hashlib.sha256(rule.id.encode() + b"\0" + rule.value).digest()[:8])
             for phrase in rule.synonyms:
                 self._synonyms[phrase].append(rule)
             if rule.phrase:
@@ -177,7 +177,8 @@ class RuleTable:
         """Records that were no rule."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._rules.values()))
+        # The metrics count while records are applied.
+        return sum(map(len, [*self._rules.values()]))
 
     def __iter__(self) -> Iterator[tuple[str, CompiledRule]]:
         """Each rule with its namespace, in their order."""
@@ -207,7 +208,7 @@ class RuleTable:
         """The namespace's own rules, and those for all, as they are now; empty without any."""
         if namespace not in self._rules and EVERYWHERE not in self._rules:
             return ()
-        return [self._set(namespace), self._set(EVERYWHERE)]
+        return [self._set(namespace), self._set(EVERYWHERE) if namespace != EVERYWHERE else _NONE]
 
     def _set(self, namespace: str) -> RuleSet:
         if namespace not in self._rules:
@@ -253,7 +254,7 @@ class Ruling:
     def version(self) -> str:
         """The version of the rules that were taken: 32 hexadecimal digits."""
         own, shared = self.sets
-        return f"{own.version ^ shared.version:032x}"
+        return f"{own.version:016x}{shared.version:016x}"
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -289,10 +290,11 @@ class Ruling:
 
     def take_away(self) -> str:
         """The text without the words of the rules that rewrite it."""
-        text = self.text or ""
-        for _, start, end in sorted({word for rule in self.rewriting for word in self.said[rule.id]}, key=_start)[::-1]:
-            text = f"{text[:start]} {text[end:]}"
-        return " ".join(text.split())
+        text, kept, at = self.text or "", list[str](), 0
+        for start, end in sorted((word.start, word.end) for rule in self.rewriting for word in self.said[rule.id]):
+            kept.append(text[at:start])
+            at = max(at, end)
+        return " ".join(" ".join([*kept, text[at:]]).split())
 
     def expand(self, text: str) -> "Ruling":
         """The ruling with the synonyms of the text that is searched: none within an identifier, as `WH` in WH-1000."""
@@ -431,10 +433,6 @@ def _unhidden(sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[Any]])
     yield from find(own)
     if shared.rules:
         yield from (each for each in find(shared) if each[0].id not in own.rules)
-
-
-def _start(word: Word) -> int:
-    return word.start
 
 
 def _cuts(start: int, end: int, identifier: Token) -> bool:

@@ -52,6 +52,9 @@ class RuledAdmission:
             query.asked, ruling = asked, replace(ruling, rewrites=False)
             self.admit(query)
             query.outcome.warnings.append(_NOT_REWRITTEN)
+        if query.asked.shape is not QueryShape.SEARCH:
+            # Without words left it is a lookup: it has no ranking that the other effects could change.
+            ruling = replace(ruling, rules=ruling.rewriting)
         parsed = query.retrieval.parsed
         if parsed is not None and parsed.expression is None and query.retrieval.capabilities.has("sparse"):
             ruling = ruling.expand(parsed.terms)

@@ -99,7 +99,15 @@ def test_commands_are_ones(block: Block, tmp_path: Path, monkeypatch: pytest.Mon
     """A shell takes the block, and each program has the commands, options and files that are named."""
     done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for file in ("documents.jsonl", "export.json", "queries.jsonl", "qrels.txt", "results.jsonl", "deletions.jsonl"):
+    for file in (
+        "documents.jsonl",
+        "export.json",
+        "queries.jsonl",
+        "qrels.txt",
+        "results.jsonl",
+        "deletions.jsonl",
+        "rules.jsonl",
+    ):
         (tmp_path / file).touch()
     # The runs that `evaluate` writes.
     (tmp_path / "runs").mkdir()
