@@ -279,6 +279,12 @@ class Ruling:
         return dict(sorted(pins.items(), key=lambda each: each[1]))
 
     @cached_property
+    def moves(self) -> bool:
+        """True if a rule pins, buries or boosts."""
+        effects = [each.rule.then for each in self.rules]
+        return any(then.pin is not None or then.bury is not None or then.boost is not None for then in effects)
+
+    @cached_property
     def reads(self) -> frozenset[str]:
         """The payload fields that buries and boosts read."""
         effects = [each.rule.then for each in self.rules]
@@ -320,6 +326,8 @@ class Ruling:
         `pinned` has the pinned documents that match the query. One that no leg found has the last candidate's score.
         Source: own; each boost is that of `schemas.rule.Boost`.
         """
+        if not self.moves and run.explanations is None:
+            return [*ranked]
         there = {each.document for each in ranked}
         last = min((each.score for each in ranked), default=0.0)
         hits = zip(pinned.ids, pinned.payloads, strict=True) if pinned is not None else ()
@@ -345,6 +353,8 @@ class Ruling:
 
     def arrange(self, results: Sequence[Candidate]) -> list[Candidate]:
         """The results with the buried ones at the end, and each pinned one at its position."""
+        if not self.moves:
+            return [*results]
         pinned = {each.document: each for each in results if each.document in self.pins}
         rest = [each for each in results if each.document not in pinned]
         placed = sorted(rest, key=lambda each: self._buried_by(each) is not None)
