@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-import structlog
-
 from operators.collections.analysers import Bm25
 from operators.query.canonical import Query, canonicalise
 from operators.query.in_flight import InFlight
@@ -21,8 +19,6 @@ from operators.stages.admit import Admission
 from operators.text.terms import QueryWord, query_vector
 from schemas.errors import InputError
 from schemas.query import QueryShape
-
-log = structlog.stdlib.get_logger(__name__)
 
 _NOT_REWRITTEN: Final = "rules: what they put in place of words of the text can't be asked here: the words stay"
 
@@ -45,10 +41,9 @@ class RuledAdmission:
         try:
             query.asked = rewrite(asked, ruling)
             self.admit(query)
-        except InputError as error:
+        except InputError:
             if not ruling.rewriting:
                 raise
-            log.warning("rules can't rewrite a query", rules=[rule.id for rule in ruling.rewriting], field=error.field)
             query.asked, ruling = asked, replace(ruling, rewrites=False)
             self.admit(query)
             query.outcome.warnings.append(_NOT_REWRITTEN)
@@ -60,9 +55,9 @@ class RuledAdmission:
             ruling = ruling.expand(parsed.terms)
             self._add(query, ruling.expansions)
         query.asked = replace(query.asked, ruling=ruling)
+        # Answers and cursors are of this version, and of the rules that work: their conditions depend on the time.
         scope = query.cache.scope
-        works = f"{scope.config_hash} {ruling.version} {ruling.ids}"
-        query.cache.scope = replace(scope, config_hash=works)
+        query.cache.scope = replace(scope, config_hash=f"{scope.config_hash} {ruling.version} {ruling.ids}")
         return query
 
     def _add(self, query: InFlight, expansions: Sequence[Expansion]) -> None:
