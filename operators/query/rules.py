@@ -98,11 +98,6 @@ class CompiledRule:
         phrase = _phrases([text], "when")[text] if text is not None else ()
         return cls(id_, value, rule, phrase, synonyms)
 
-    @property
-    def weight(self) -> float:
-        """The weight of its synonyms."""
-        return self.rule.then.synonyms.weight if self.rule.then.synonyms is not None else 0.0
-
     def holds(self, source: str | None, now: float) -> bool:
         """True if the conditions other than the text's hold."""
         when = self.rule.when
@@ -281,17 +276,14 @@ class Ruling:
     @cached_property
     def moves(self) -> bool:
         """True if a rule pins, buries or boosts."""
-        effects = [each.rule.then for each in self.rules]
-        return any(then.pin is not None or then.bury is not None or then.boost is not None for then in effects)
+        return any(each.rule.then.model_fields_set & {"pin", "bury", "boost"} for each in self.rules)
 
     @cached_property
     def reads(self) -> frozenset[str]:
         """The payload fields that buries and boosts read."""
         effects = [each.rule.then for each in self.rules]
         filters = [each.filters for then in effects for each in (then.bury, then.boost) if each is not None]
-        numbers = frozenset(
-            then.boost.field for then in effects if then.boost is not None and then.boost.field is not None
-        )
+        numbers = frozenset(each.boost.field for each in effects if each.boost and each.boost.field)
         return numbers.union(*map(fields_of, filters))
 
     def take_away(self) -> str:
@@ -313,11 +305,13 @@ class Ruling:
         for rule, start, end, other in found:
             first, last = words[start].start, words[end - 1].end
             atoms = [each for each in tokens if each.is_word and first <= each.start < last]
-            if atoms and not any(_cuts(first, last, each) for each in identifiers):
+            said = rule.rule.then.synonyms
+            if said is not None and atoms and not any(_cuts(first, last, each) for each in identifiers):
                 size = atoms[-1].first + atoms[-1].atoms - atoms[0].first
+                whole = said.weight * (end - start)
                 for written, phrase in other.items():
-                    weight = rule.weight * (end - start) / len(phrase)
-                    expansions.append(Expansion(rule.id, written, phrase, atoms[0].first, size, weight))
+                    of_each = whole / len(phrase)
+                    expansions.append(Expansion(rule.id, written, phrase, atoms[0].first, size, of_each))
         return replace(self, expansions=expansions)
 
     def rank(self, ranked: Sequence[Candidate], pinned: Leg | None, run: Run) -> list[Candidate]:
@@ -333,8 +327,8 @@ class Ruling:
         hits = zip(pinned.ids, pinned.payloads, strict=True) if pinned is not None else ()
         further = (Candidate(id_, last, payload) for id_, payload in hits)
         found = [*ranked, *(each for each in further if each.document not in there)]
-        effects = {each.id: self._effects_on(each) for each in found}
         boosts = {rule.id: rule.rule.then.boost for rule in self.rules if rule.rule.then.boost is not None}
+        effects = {each.id: self._effects_on(each, boosts) for each in found}
         scores = [each.score for each in found]
         spread = max(scores, default=0.0) - min(scores, default=0.0) or 1.0
         for at, each in enumerate(found):
@@ -365,14 +359,13 @@ class Ruling:
                 placed.insert(after - 1, pinned[id_])
         return placed
 
-    def _effects_on(self, candidate: Candidate) -> dict[str, Any]:
+    def _effects_on(self, candidate: Candidate, boosts: Mapping[str, Boost]) -> dict[str, Any]:
         effects: dict[str, Any] = {}
         if (pin := self.pins.get(candidate.document)) is not None:
             effects["pin"] = {"position": pin[0], "rule": pin[1]}
         elif (rule := self._buried_by(candidate)) is not None:
             effects["bury"] = {"rule": rule}
-        boosts = ((each.id, each.rule.then.boost) for each in self.rules if each.rule.then.boost is not None)
-        shares = {id_: share for id_, boost in boosts if (share := _share(boost, candidate.payload))}
+        shares = {id_: share for id_, boost in boosts.items() if (share := _share(boost, candidate.payload))}
         return {**effects, "boost": shares} if shares else effects
 
     def _buried_by(self, candidate: Candidate) -> str | None:
@@ -385,9 +378,8 @@ STAGE: Final = "rules"
 
 
 def _is_buried(bury: Bury, candidate: Candidate) -> bool:
-    if candidate.document in bury.ids:
-        return True
-    return bool(bury.filters) and all(matches_filter(each, candidate.payload) for each in bury.filters)
+    matching = bool(bury.filters) and all(matches_filter(each, candidate.payload) for each in bury.filters)
+    return matching or candidate.document in bury.ids
 
 
 def _share(boost: Boost, payload: Payload) -> float:

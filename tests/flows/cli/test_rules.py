@@ -37,7 +37,7 @@ def printed(done: Result) -> list[Any]:
 def test_rules_are_put_listed_and_removed(
     broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What others wrote to the topic, and is no rule, is named with its place, and the rule before stays."""
+    """A record that is no rule is named with its place, and the rule before stays."""
     topic, file = topic_names("rules"), tmp_path / "rules.jsonl"
     section = {"bootstrap_servers": broker.bootstrap, "topics": {"rules": topic}}
     broker.create_topic(topic, 1, {"cleanup.policy": "compact"})
