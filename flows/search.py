@@ -6,6 +6,8 @@ queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg
                                                             └─ passing by ────┘                            │
                                                                               results, dead letters ◀──────┘
 
+Where there is a topic of rules, admit takes those of the query's namespace, and the documents that they pin have a leg.
+
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
 whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
 behind the id of a schema, and steps for what some recipes ask: the time that a query names, a sparse encoder with the

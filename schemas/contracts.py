@@ -12,6 +12,7 @@ from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
+from schemas.rule import Rule
 from schemas.settings import Settings, Topics
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +24,10 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "document": DocumentEvent,
     "deletion": DeletionEvent,
     "pool": CandidatePool,
+    "rule": Rule,
 }
+
+_RULES: Final = "Compacted: rules. The key is the JSON array [namespace, id]; without a value the rule is removed."
 
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
@@ -66,6 +70,7 @@ def asyncapi() -> dict[str, Any]:
         "results": ("send", topics.results, ["result"], "One result a query, with the query's key."),
         "documents": ("receive", topics.documents, ["document", "deletion"], documents),
         "dead_letters": ("send", topics.dead_letters, ["dead_letter"], "Rejected messages, unchanged, and why."),
+        "rules": ("receive", topics.rules or "rules", ["rule"], _RULES),
         "watermarks": ("send", topics.watermarks, ["watermark"], watermarks),
     }
     return {
@@ -111,6 +116,7 @@ def _messages() -> dict[str, Any]:
         "result": message("The result of a query", "result.json"),
         "document": message("A document, a change of it, or its deletion", "document.json"),
         "deletion": message("The deletion of a namespace, or of its documents that match filters", "deletion.json"),
+        "rule": message("A rule", "rule.json", {"type": "object"}),
         "dead_letter": {
             "title": "A rejected message",
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},

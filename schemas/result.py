@@ -27,6 +27,7 @@ KEYWORD_CONTEXT: Final = "keyword_context"
 LEARNED: Final = "learned"
 FUZZY: Final = "fuzzy"
 FACETS: Final = "facets"
+PINNED: Final = "pinned"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 """In the order that breaks ties; other legs follow, by name."""
@@ -211,7 +212,9 @@ class LegReport(_Strict):
 
 
 _BeforeLegs = Literal["queue", "embed", "encode", "temporal_expression"]
-_Leg = Literal["vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context", "facets"]
+_Leg = Literal[
+    "vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context", "pinned", "facets"
+]
 _BehindLegs = Literal["similarity", "fetch", "rerank", "neighbours", "result"]
 
 
@@ -251,6 +254,7 @@ class Provenance(_Strict):
     index_watermark: list[str] | None
     """Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."""
     source: Offset | None = Field(description="Position of the query for which it was computed; null: ranked offline.")
+    rules: str | None = Field(default=None, description="Version of the rules; missing: the namespace has none.")
     asked: str | None = None
     """Only with `semantic_cache`: text of the query for which it was computed; null: a vector only."""
 
@@ -323,6 +327,7 @@ class ResultEvent(_Strict):
     """Candidates that the model read, the first in the order before it; missing: it read none."""
     unscored_candidates: Annotated[int, Field(ge=1)] | None = None
     """Candidates among these without a score: blank, or refused by the model; missing: none."""
+    rules: list[str] | None = Field(default=None, description="Ids of the rules that worked; missing: none did.")
     understood: list[Wish] | None = None
     """Wishes of the query, with the fields that decided; a query may send them back changed. Missing: none."""
     semantic_unavailable: bool

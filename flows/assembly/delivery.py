@@ -71,7 +71,8 @@ class Replication:
         names, delivery = kafka.topics, settings.delivery
         answering = topic == names.queries
         writes = names.listed_replies if answering else [names.watermarks]
-        present = [*dict.fromkeys((topic, names.watermarks, *writes, names.dead_letters))]
+        rules = [names.rules] if answering and names.rules is not None else []
+        present = [*dict.fromkeys((topic, names.watermarks, *rules, *writes, names.dead_letters))]
         if not embedded:
             require_features(kafka, kafka.client, delivery.mode)
             topics.require(kafka, present)

@@ -24,7 +24,7 @@ from operators.clients.qdrant.client import all_but
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import RuleReader, WatermarkReader
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, Searches
@@ -40,12 +40,13 @@ from operators.stages.locate import Locating
 from operators.stages.lookup import Lookup
 from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
+from operators.stages.rules import RuledAdmission
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
 from operators.wire.message import Message
 from schemas.document import index_keys
 from schemas.errors import ConfigError
-from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED
+from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, PINNED
 from schemas.settings import (
     CacheSettings,
     EmbedderSettings,
@@ -66,7 +67,14 @@ class Parts:
     Raises ConfigError.
     """
 
-    def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: WatermarkReader) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clients: Clients,
+        member: Replication,
+        watermarks: WatermarkReader,
+        rules: RuleReader | None = None,
+    ) -> None:
         _warn(settings)
         self.consumer_loop, self.delivery, self.calls = member.consumer_loop, member.delivery, member.calls
         self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=False)
@@ -80,7 +88,7 @@ class Parts:
         able = [catalogue.capabilities_of(name) for name in index.physical]
         context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
         configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
-        configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
+        configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None, PINNED: rules is not None}
         built = [leg for leg in LEG_SPECS.values() if configured.get(leg.name, True)]
         if embedder is not None:
             try_embedder(embedder, settings, self.calls)
@@ -103,6 +111,7 @@ class Parts:
             clients.qdrant.fields,
             max(nearby.before, nearby.after) if nearby.on else 0,
         )
+        admit = RuledAdmission(admission, rules.of) if rules is not None else admission
         self.answers = cached_answers(settings.cache, metrics)
         self.lookup = Lookup(self.answers, watermarks, settings.cache.watermark_timeout)
         self.embeddings = embeddings(settings, embedder, metrics, tokens=tokens) if embedder is not None else None
@@ -123,9 +132,9 @@ class Parts:
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
         self.decoder: Callable[[Message], InFlight] = decoder
-        self.admission: Callable[[InFlight], InFlight] = admission
+        self.admission: Callable[[InFlight], InFlight] = admit
         if (names := query.own_names(settings)) is not None and names.columns:
-            self.decoder, self.admission = names.around(decoder), names.around(admission)
+            self.decoder, self.admission = names.around(decoder), names.around(admit)
         publisher = Publisher(member.way_out, models[0], decoder.normalise.cursors, models[1], names)
         self.finaliser = Finaliser(publisher, self.answers)
 

@@ -71,7 +71,7 @@ def _write(value: Any) -> str:
     return json_line(value)
 
 
-Contract = Literal["config", "query", "result", "document", "deletion", "dead-letter", "pool", "asyncapi"]
+Contract = Literal["config", "query", "result", "document", "deletion", "dead-letter", "pool", "rule", "asyncapi"]
 
 
 def schema(

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "tune": "evaluate.tune",
     "compare": "evaluate.command",
     "rank": "rank",
+    "rules": "rules",
     "topics": "collections",
     "collections": "collections",
     "reindex": "reindex",

@@ -118,7 +118,8 @@ def _start(settings: Settings, provider: TracerProvider | None) -> Iterator[Embe
     topics = settings.kafka.topics
     with EmbeddedBroker() as broker:
         settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
-        for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
+        roles = (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks, topics.rules)
+        for topic in filter(None, roles):
             broker.create_topic(topic)
         with InProcess(settings, provider) as in_process:
             yield Embedded(settings, in_process)

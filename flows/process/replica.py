@@ -27,12 +27,19 @@ from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
 from operators.delivery.embedded_broker import PARTITIONS
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import RuleReader, WatermarkReader
+from operators.query.rules import RuleTable
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
 Build = Callable[[Settings, InProcess], "Replica"]
+
+_RULES_TIMEOUT: Final = 1.0
+"""Seconds for the broker to name the ends of the topic."""
+
+_FIRST_READ: Final = 30.0
+"""Seconds in which the rules must be read before the first query is."""
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
@@ -59,6 +66,7 @@ class Replica:
     pings: Mapping[str, Ping]
     watchdog: float
     watermarks: WatermarkReader | None = None
+    rules: RuleReader | None = None
     _ended: bool = field(default=False, init=False)
 
     def run(self) -> None:
@@ -75,6 +83,10 @@ class Replica:
             self.watermarks.start()
             self.resources.register("watermarks", self.watermarks.close)
             asks.append(self.watermarks.ask)
+        if self.rules is not None:
+            self.rules.start()
+            self.resources.register("rules", self.rules.close)
+            self.rules.wait(_FIRST_READ)
         loop.start(delivery.flush, delivery.advance, *asks)
         self.resources.register("consumer loop", loop.close)
         delivery.start()
@@ -124,9 +136,14 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         member = Replication(settings, kafka, topics.queries, in_process.traces, metrics, resources, embedded=embedded)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
-        parts = Parts(settings, clients, member, watermarks)
+        rules = None
+        if (name := topics.rules) is not None:
+            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table := RuleTable())
+            metrics.watch_rules(table.__len__, lambda: table.refused, lambda: rules.behind)
+        parts = Parts(settings, clients, member, watermarks, rules)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
-        return Replica(member, search(parts), resources.pop_all(), pings, settings.delivery.watchdog, watermarks)
+        flow, watchdog = search(parts), settings.delivery.watchdog
+        return Replica(member, flow, resources.pop_all(), pings, watchdog, watermarks, rules)
 
 
 def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:

@@ -44,8 +44,9 @@ class Scope:
     """All that an answer depends on, except text and vector.
 
     `query` is the JSON of the event's fields that the pages of one query share, `page` that of the others.
-    `policy_hash` counts the firewall, too; `physical` is the Qdrant collection that is searched, `analyser` names that
-    of the text's terms; `clock` is the bucket of the clock where a signal reads it.
+    `config_hash` counts the rules that work, too, and `policy_hash` the firewall; `physical` is the Qdrant collection
+    that is searched, `analyser` names that of the text's terms; `clock` is the bucket of the clock where a signal reads
+    it.
     """
 
     query: str

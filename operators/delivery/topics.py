@@ -140,7 +140,8 @@ def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
     plain = (roles.queries, *roles.listed_replies, roles.documents, roles.dead_letters)
-    return {**{name: {} for name in plain}, roles.watermarks: _COMPACTED}
+    compacted = (roles.watermarks, *([roles.rules] if roles.rules is not None else []))
+    return {**{name: {} for name in plain}, **dict.fromkeys(compacted, _COMPACTED)}
 
 
 _COMPACTED: Final = {

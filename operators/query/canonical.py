@@ -9,6 +9,7 @@ from operators.access.firewall import AccessFilter
 from operators.query.cursor import After, Cursor, PoolSlice
 from operators.query.plan import RankingPlan
 from operators.query.returned import hide
+from operators.query.rules import Ruling
 from operators.ranking.run import Alike, Facts, Matches
 from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away
@@ -29,8 +30,8 @@ class Query:
 
     `source` is the one that asks, as far as it is known; `limit` the page's size, 1 to 200; `now` the query's clock in
     Unix seconds; `cursor` the one that came with it, read; `reply` the place that it chose for its result. `understood`
-    are the wishes that its text says or that came with it; their words are not in `text`. A denied query has no
-    collection, and no access filter.
+    are the wishes that its text says or that came with it; their words are not in `text`. `ruling` are the rules that
+    work for it, None where its namespace has none. A denied query has no collection, and no access filter.
     """
 
     event: QueryEvent
@@ -45,6 +46,7 @@ class Query:
     cursor: Cursor | None = None
     reply: ReplyTo = _RESULTS
     understood: tuple[Wish, ...] = ()
+    ruling: Ruling | None = None
     collection: str = ""
     denial: Denial | None = None
     access_filter: AccessFilter | None = None

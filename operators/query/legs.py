@@ -11,7 +11,7 @@ from operators.query.search import Search
 from operators.query.search_bodies import Bodies, Draft, keywords_of, vector_of
 from schemas.errors import Reason
 from schemas.query import Like, QueryShape
-from schemas.result import FACETS, FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
+from schemas.result import FACETS, FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, PINNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,10 @@ def _encoding(query: InFlight) -> Any:
     return encoding if encoding is not None and encoding.indices else None
 
 
+def _pins(query: InFlight) -> Any:
+    return [*query.asked.ruling.pins] if query.asked.ruling is not None else None
+
+
 def _has(vector: str) -> Callable[[Capabilities], bool]:
     return lambda able: able.has(vector)
 
@@ -116,6 +120,7 @@ _TABLE: Final = (
         warning=_NO_CONTEXT,
         liken=by_vectors,
     ),
+    LegSpec(PINNED, _pins, Bodies.pins),
     LegSpec(FACETS, lambda query: query.asked.event.facets, Bodies.facets),
 )
 
@@ -144,10 +149,11 @@ def legs(query: InFlight) -> Sequence[str]:
     if asked.event.reflections_only:
         return wanted
     if fusion.unasked and not query.outcome.degraded and not any(LEG_SPECS[leg].askable(query) for leg in wanted):
-        return fusion.unasked
+        wanted = fusion.unasked
     # A shipped recipe weighs this leg, whether or not there are trigrams.
-    unknown = "fuzzy" not in query.retrieval.capabilities.vectors
-    return [leg for leg in wanted if leg != FUZZY] if unknown else wanted
+    elif "fuzzy" not in query.retrieval.capabilities.vectors:
+        wanted = [leg for leg in wanted if leg != FUZZY]
+    return wanted if asked.ruling is None or not asked.ruling.pins else (*wanted, PINNED)
 
 
 def reads_of(stage: str, names: Iterable[str], able: Capabilities | None = None) -> bool:

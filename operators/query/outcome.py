@@ -11,6 +11,7 @@ from operators.query.collection import ORDERED
 from operators.query.cursor import After, result_digests
 from operators.query.plan import RankingPlan
 from operators.query.returned import Around
+from operators.query.rules import Ruling
 from operators.query.search import Counts
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.coverage import Relevance
@@ -22,7 +23,7 @@ from operators.text.passages import Hint
 from schemas.errors import Reason
 from schemas.filters import OrderBy, value_at
 from schemas.recipes.stages import LlmRerank
-from schemas.result import VECTOR, LegStatus
+from schemas.result import PINNED, VECTOR, LegStatus
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
@@ -76,7 +77,7 @@ class Results:
     """The candidates as they are `ranked`, and what makes results of them; the same value gives the same results.
 
     `given` has digests of results of earlier pages, `gone` the ids of documents that are not there any more. `picked`
-    are the results after a chat model's pick, the last step.
+    are the results after a chat model's pick. By the `ruling` documents are pinned and buried, the last step.
     """
 
     ranked: Sequence[Candidate] = ()
@@ -85,15 +86,18 @@ class Results:
     given: Set[bytes] = frozenset()
     gone: Set[str] = frozenset()
     picked: Sequence[Candidate] = ()
+    ruling: Ruling | None = None
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
         """The candidates that are results, in their order."""
         if self.picked:
-            return self.picked
+            return self.picked if self.ruling is None else self.ruling.arrange(self.picked)
         best, before = self._grouped[0], self._before if self.given else ()
         if self.order_by is not None:
             best = sort_candidates(best, self.order_by)
+        if self.ruling is not None:
+            best = self.ruling.arrange(best)
         return sorted(best, key=lambda each: each.id not in before) if before else best
 
     @property
@@ -196,7 +200,13 @@ class Outcome:
         self.ranked = True
         self.results, self.run = Results(ranked.candidates), ranked.run
 
-    def finish(self, plan: RankingPlan, order_by: OrderBy | None, given: Set[bytes] = frozenset()) -> None:
+    def finish(
+        self,
+        plan: RankingPlan,
+        order_by: OrderBy | None,
+        given: Set[bytes] = frozenset(),
+        ruling: Ruling | None = None,
+    ) -> None:
         """Rank the candidates to the end; those that fit the query less than the plan wants are no results."""
         ranked, _ = second_phase(plan.recipe, Ranked([*self.candidates], self.run), self.rerank_scores, self.vectors)
         found, least = Relevance(self.legs.get(VECTOR), self.run), plan.min_relevance
@@ -207,7 +217,9 @@ class Outcome:
                 self.warnings.append(f"no results: min_relevance leaves none of {len(ranked)} candidates ({least:g})")
             ranked = fitting
         self.relevance = found
-        self.results = Results(ranked, plan.grouping, order_by, given, self.results.gone)
+        if ruling is not None:
+            ranked = ruling.rank(ranked, self.legs.get(PINNED), self.run)
+        self.results = Results(ranked, plan.grouping, order_by, given, self.results.gone, ruling=ruling)
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

@@ -14,6 +14,7 @@ from operators.query.in_flight import InFlight
 from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
+from operators.query.rules import STAGE
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
@@ -25,7 +26,7 @@ from schemas.filters import names_of
 from schemas.pool import encode_vector
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Decay
-from schemas.result import FACETS, KEYWORD, STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
+from schemas.result import FACETS, KEYWORD, PINNED, STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
 _WHY: Final = {
     Reason.TIMEOUT: "the answer did not come in time",
@@ -170,6 +171,8 @@ def result(
         )
         if counts is not None:
             answer["facets"] = counts.facets
+    if asked.ruling is not None and asked.ruling.ids:
+        answer["rules"] = [*asked.ruling.ids]
     if outcome.run.reranked:
         answer["reranked"] = True
     if outcome.rerank_scores is not None:
@@ -183,7 +186,7 @@ def result(
 def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart."""
     hidden = asked.plan.hidden
-    legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+    legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK and leg.name != PINNED]
     own = _own_ids(legs)
     hits, before, scores = union(legs), asked.given, outcome.rerank_scores
     contents = _number_contents(hits)
@@ -324,6 +327,8 @@ def _hits(
         for id_, (rank, score) in leg.ranks(legs.keys()).items():
             legs[id_][leg.name] = {"rank": rank, "score": score}
     unseen = _unseen(asked.plan)
+    if asked.ruling is not None and any(is_hidden(name, asked.plan.hidden) for name in asked.ruling.reads):
+        unseen |= {STAGE}
     shown = {each.id: _show(each, legs[each.id], outcome, view, unseen) for each in documents}
     hits = [{"rank": rank, **shown[each.id]} for rank, each in enumerate(results, asked.skip + 1)]
     if outcome.results.grouping is not None:

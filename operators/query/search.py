@@ -155,6 +155,12 @@ def or_explained(program: Program, explain: Explain) -> Program:
     return found._replace(warnings=(*found.warnings, *(yield from explain())))
 
 
+def every(body: Body) -> Program:
+    """The hits of one search, which are all that there are: it asks for as many."""
+    found = yield from nearest([body])
+    return found._replace(whole=True)
+
+
 def all_matching(body: Body) -> Program:
     """The hits of one search that asks for as many points as its filter matches."""
     [number] = yield Count([body["filter"]])

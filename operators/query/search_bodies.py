@@ -187,6 +187,11 @@ class Bodies:
             bodies.append({"filter": seen, **draft.common})
         return bodies
 
+    def pins(self, _: str, draft: Draft, ids: Sequence[str]) -> Search:
+        """The documents that rules pin, as far as the query's filters and its policy let it see them."""
+        body = {**draft.common, "filter": _and(draft.seen, {"key": "id", "match": {"any": ids}}), "limit": len(ids)}
+        return Search(partial(search.every, body), draft.query.trace)
+
     def listing(self, _: str, draft: Draft, __: object) -> Search:
         """The documents that the filter matches, in the query's order, or the newest."""
         query, asked = draft.query, draft.query.asked
@@ -367,6 +372,8 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
             wanted |= {EXPIRES}
     if asked.event.record:
         wanted |= _RECORDED
+    if asked.ruling is not None:
+        wanted |= asked.ruling.reads
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
 
 

@@ -39,7 +39,7 @@ from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.query import QueryShape
-from schemas.result import FACETS, FUZZY, KEYWORD, LegStatus, RetrievalStage
+from schemas.result import FACETS, FUZZY, KEYWORD, PINNED, LegStatus, RetrievalStage
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _UNMATCHED: Final = (
@@ -186,7 +186,8 @@ def rank_hits(query: InFlight) -> InFlight:
 
 
 def _answered(query: InFlight) -> list[Leg]:
-    return [leg for leg in query.outcome.legs.values() if leg.status is LegStatus.OK]
+    legs = query.outcome.legs.values()
+    return [leg for leg in legs if leg.status is LegStatus.OK and leg.name != PINNED]
 
 
 def _tell_limits(query: InFlight) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.answers import Answers, Watermark

@@ -59,6 +59,7 @@ class Publisher:
             },
             "index_watermark": list(mark) if mark is not None else None,
             "now": rfc3339(asked.now),
+            **({"rules": asked.ruling.version} if asked.ruling is not None else {}),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
         event = result(asked, outcome, result_id(origin), results, provenance, retrieval.matcher)
@@ -109,7 +110,9 @@ class Publisher:
             if end is None or end.seen > MOST_SEEN:
                 return None
             position = end
-        bound = binding(cache.scope, asked.text, asked.event.vector)
+        # Rules read the text as it came, on each page: a cursor is bound to that.
+        text = asked.text if asked.ruling is None else asked.ruling.bound
+        bound = binding(cache.scope, text, asked.event.vector)
         known = state(cache.scope) if cache.scope.watermark is not None else None
         earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)
         results = *earlier, *result_digests(*[hit["id"] for hit in answer.event["results"][:given]])

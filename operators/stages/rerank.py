@@ -278,7 +278,7 @@ def rank(query: InFlight) -> InFlight:
     if asked.shape is not QueryShape.SEARCH or not outcome.ranked:
         return query
     query.started = monotonic()
-    outcome.finish(plan, asked.event.order_by)
+    outcome.finish(plan, asked.event.order_by, ruling=asked.ruling)
     # A page that passed over as many as were given would miss one for each that has expired.
     cursor = asked.cursor
     if cursor is not None and (cursor.continued or (query.may_lack_given and outcome.results.lacks(cursor.given))):

@@ -151,6 +151,8 @@ class FlowMetrics:
         self.policies_refused = gauge(
             "policies_refused", "1 while policies.files cannot be read, and older policies hold."
         )[()]
+        self._rules_refused = gauge("rules_refused", "Records of the topic rules that were no rule.")
+        self._rules_behind = gauge("rules_behind", "1 while rules cannot be read, and those that were read hold.")
         self._tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
         self.decayed = counter("decay_applied", "Queries that were ranked by age.")[()]
 
@@ -208,6 +210,12 @@ class FlowMetrics:
     def table(self, name: str, size: Callable[[], int]) -> None:
         """Call this for the number of a table's entries, whenever the metrics are collected."""
         self._tables[(name,)].set_function(size)
+
+    def watch_rules(self, size: Callable[[], int], refused: Callable[[], int], behind: Callable[[], bool]) -> None:
+        """Call these whenever the metrics are collected."""
+        self.table("rules", size)
+        self._rules_refused[()].set_function(refused)
+        self._rules_behind[()].set_function(behind)
 
     def load(self, stage: str, limit: int) -> Load:
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""

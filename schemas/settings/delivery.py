@@ -172,6 +172,8 @@ class Topics(Section):
     documents: TopicName = Field(default="documents", description="Document events, read by the indexing flow.")
     watermarks: TopicName = "watermarks"
     """Compacted topic: how far each namespace is indexed."""
+    rules: TopicName | None = None
+    """Compacted topic: rules, read by the search flow; null: there are none."""
     reply_to: list[TopicPattern] = Field(default=[])
     """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
     fits; these need not exist at the start."""
@@ -186,14 +188,14 @@ class Topics(Section):
     def _for_results_only(cls, topics: list[str], info: ValidationInfo) -> list[str]:
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
-        others = ("queries", "documents", "dead_letters", "watermarks")
-        if taken := [role for role in others if role in info.data and matches(info.data[role], topics)]:
+        others = ("queries", "documents", "dead_letters", "watermarks", "rules")
+        if taken := [role for role in others if info.data.get(role) is not None and matches(info.data[role], topics)]:
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
     def contradictions(self) -> Iterator[str]:
         # A flow that writes to the topic which it reads answers itself for ever.
-        roles: dict[str, list[str]] = {}
+        roles: dict[str | None, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
         yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)

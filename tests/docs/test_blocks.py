@@ -42,6 +42,7 @@ TESTED: Final = {
         "tests/docs/test_with_servers.py::test_two_services_are_compared"
     ),
     ("docs/how-to/search-page.md", "python"): "tests/docs/test_search_page.py::test_a_shops_page",
+    ("docs/how-to/rules.md", "jsonl"): "tests/docs/test_how_to.py::test_the_rules_of_the_page_work",
     ("docs/how-to/own-stage.md", "python"): "tests/docs/test_how_to.py::test_a_stage_of_ones_own_runs",
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
     **{
@@ -108,6 +109,7 @@ def test_commands_are_ones(block: Block, tmp_path: Path, monkeypatch: pytest.Mon
         "qrels.txt",
         "results.jsonl",
         "deletions.jsonl",
+        "rules.jsonl",
     ):
         (tmp_path / file).touch()
     # The runs that `evaluate` writes.

@@ -14,7 +14,7 @@ from flows.assembly.clients import InProcess
 from flows.process import replica as process
 from flows.process.embedded import Embedded
 from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer
 from operators.runtime.stage import async_stage

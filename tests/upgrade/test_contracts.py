@@ -45,12 +45,14 @@ ASKED_FOR = {
     "new: degraded[].stage: value vector_context",
     "new: degraded[].stage: value similarity",
     "new: degraded[].stage: value neighbours",
+    "new: degraded[].stage: value pinned",
     "new: error.class: value schema",
     "new: error.class: value not_found",
     "new: results[].id: type integer",
 }
 """Values that the version before does not know, and that only a query gets which asks for what is new, or comes in a
-form that is new; `not_found` is of documents alone, and ids are whole numbers where a setting says so."""
+form that is new; `not_found` is of documents alone, ids are whole numbers where a setting says so, and documents are
+pinned where a topic of rules is named."""
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def check_kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     else:
         yield Finding("ok", "kafka topics", "all of them are there")
     yield from _sizes(section, described)
-    yield from _watermarks(section, described)
+    yield from _compaction(section, described)
     queries, documents = (
         name if described[name] is not None else None for name in (section.topics.queries, section.topics.documents)
     )
@@ -87,13 +87,13 @@ def _sizes(section: KafkaSettings, described: Described) -> Iterator[Finding]:
             yield Finding("warning", f"kafka {letters}", what, f"Set {MAX} of {letters} to {wanted} or more.")
 
 
-def _watermarks(section: KafkaSettings, described: Described) -> Iterator[Finding]:
-    name = section.topics.watermarks
-    config = described.get(name)
-    if config and "compact" not in config.get("cleanup.policy", "compact"):
-        follows = "watermarks are lost after the retention, and a replica reads all of them at its start"
-        remedy = f"Set cleanup.policy of {name} to compact."
-        yield Finding("warning", f"kafka {name}", f"it is not compacted: {follows}", remedy)
+def _compaction(section: KafkaSettings, described: Described) -> Iterator[Finding]:
+    for role, name in (("watermarks", section.topics.watermarks), ("rules", section.topics.rules)):
+        config = described.get(name) if name is not None else None
+        if config and "compact" not in config.get("cleanup.policy", "compact"):
+            follows = f"{role} are lost after the retention, and a replica reads all of them at its start"
+            remedy = f"Set cleanup.policy of {name} to compact."
+            yield Finding("warning", f"kafka {name}", f"it is not compacted: {follows}", remedy)
 
 
 def _group(section: KafkaSettings, topic: str | None, command: str, refused: Level, *, describes: bool) -> Finding:

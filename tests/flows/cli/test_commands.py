@@ -30,6 +30,7 @@ COMMANDS = (
     "evaluate",
     "tune",
     "compare",
+    "rules",
     "topics",
     "collections",
     "check",

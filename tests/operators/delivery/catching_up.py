@@ -5,7 +5,7 @@ import functools
 import time
 from collections.abc import Callable, Coroutine
 
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.delivery.scripted import until
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from operators.delivery.client import ConsumerRecord, TopicPartition, TopicReader
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.scripted import WITHIN
 
@@ -15,7 +15,8 @@ from tests.operators.delivery.scripted import WITHIN
 class Topic:
     """A topic of one partition, its tails, and what goes wrong with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes = b"a|b|0") -> None:
+        self.key = key
         self.values: list[bytes | None] = []
         self.end = 0
         self.tails = self.closed = self.questions = self.polls = 0
@@ -54,7 +55,7 @@ class ScriptedTail:
         self._position += 1
         if value == b"mark":
             return []
-        return [ConsumerRecord(TopicPartition("watermarks", 0), self._position - 1, b"a|b|0", value, (), 0.0)]
+        return [ConsumerRecord(TopicPartition("watermarks", 0), self._position - 1, self._topic.key, value, (), 0.0)]
 
     def positions(self) -> dict[int, int]:
         """The position in the topic."""

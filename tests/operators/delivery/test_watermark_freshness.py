@@ -21,7 +21,7 @@ from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
 from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
 from schemas.settings import KafkaSettings, Topics
 from tests.operators.delivery.catching_up import WITHIN, fails_at_once, on_a_loop, recovered

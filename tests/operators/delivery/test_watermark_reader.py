@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from operators.delivery import watermark_reader as watermarks
+from operators.delivery import table_reader as watermarks
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 from tests.operators.delivery.catching_up import eventually, fails_at_once, fallen_behind, on_a_loop, recovered
 from tests.operators.delivery.scripted import WITHIN

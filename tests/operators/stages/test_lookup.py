@@ -14,7 +14,7 @@ import pytest
 
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import state
-from operators.delivery.watermark_reader import WatermarkReader
+from operators.delivery.table_reader import WatermarkReader
 from operators.query.backend_answers import Embedding
 from operators.query.cursor import Cursor, PoolSlice
 from operators.query.in_flight import InFlight

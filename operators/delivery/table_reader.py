@@ -1,14 +1,18 @@
-"""The watermark reader: a replica follows the watermarks topic, so that its caches serve only fresh answers.
+"""Table readers: a replica follows a compacted topic, and has what it says as a table, as Kafka Streams' GlobalKTable.
+
+The watermarks let its caches serve only fresh answers, and rules decide what queries find.
 
 Rules:
-- Watermarks committed before a call of `caught_up` are in `of` when it returns: the reader requests the topic's end
+- Records committed before a call of `caught_up` are in the table when it returns: the reader requests the topic's end
   offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
 - All calls that begin during one request share the next one, so a call waits for two requests at most.
 - `ask` has the ends requested before anybody waits for them: whoever began before that request needn't call at all.
   While no namespace has a watermark, nothing is cached that one could tell of, and no ends are requested for `ask`.
+- Nobody asks for rules: their reader requests the ends every second, so that it knows of a broker that is down. No
+  query is read before it has reached them once. Rules that were read stay in force while it is behind.
 - No call waits for a broker that is down: after a failure every call fails at once, until the reader, which tries again
   every _RETRY seconds, has reached the ends again. The same holds before the topic is read for the first time.
-- Unless asked, the reader requests no ends, and applies new records every _IDLE seconds.
+- Unless asked, the reader of watermarks requests no ends. New records are applied every _IDLE seconds.
 - A topic that ends below the positions read was created again and is read again, as it is after _AGAIN seconds of
   failures. A new topic that has already grown beyond those positions can't be told from the old one. The watermarks of
   the old topic stay: one that returned to an earlier value would make its cached answers valid again.
@@ -21,14 +25,23 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
+from typing_extensions import override
 
 from operators.caching.watermark_table import WatermarkTable
 from operators.delivery.client import TopicReader
-from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RankstreamError, RetriableDelivery
+from operators.query.rules import RuleSet, RuleTable
+from schemas.errors import (
+    BackendTimeout,
+    BackendUnavailable,
+    DeadlinePassed,
+    FatalDelivery,
+    RankstreamError,
+    RetriableDelivery,
+)
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -47,14 +60,32 @@ _Outcome = asyncio.Future[str | None]
 """None, or why the request failed; all calls that share a request wait for the same future."""
 
 
-class WatermarkReader:
-    """Reads the watermarks topic on a thread of its own. The process calls `start` and `close`."""
+class Applied(Protocol):
+    """A table, to which the records of its topic are applied one after another."""
 
-    def __init__(self, tail: Callable[[], TopicReader], timeout: float) -> None:
+    def apply(self, key: bytes, value: bytes | None) -> bool:
+        """Apply a record; False if it is none of the table's: then nothing changes."""
+
+
+Table = TypeVar("Table", bound=Applied)
+
+
+class TableReader(Generic[Table]):
+    """Reads a topic into a table on a thread of its own. The process calls `start` and `close`.
+
+    `name` is that of the topic's role, `behind_means` what follows for queries while the reader is behind. `every`: how
+    many seconds may go by until the ends are requested.
+    """
+
+    name: ClassVar[str]
+    behind_means: ClassVar[str]
+    every: ClassVar[float] = math.inf
+
+    def __init__(self, tail: Callable[[], TopicReader], timeout: float, table: Table) -> None:
         """`timeout`: how many seconds a call waits at most."""
         self._tail = tail
         self._timeout = timeout
-        self._watermarks = WatermarkTable()
+        self._table = table
         self._reading = threading.Lock()
         self._calls = threading.Lock()
         self._present: _Outcome | None = None
@@ -63,9 +94,10 @@ class WatermarkReader:
         self._closing = threading.Event()
         self.behind = True
         """True if the reader has failed to read the topic since it last reached its end."""
+        self._reached = threading.Event()
         self._since = -math.inf
         self._warned = False
-        self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Begin to read."""
@@ -78,26 +110,14 @@ class WatermarkReader:
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT)
 
-    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
-        """A namespace's watermark as far as it was read: `partition:offset` by documents partition. From any thread."""
-        with self._reading:
-            return self._watermarks.of(collection, namespace)
-
-    @property
-    def namespaces(self) -> int:
-        """The number of namespaces that have a watermark."""
-        return len(self._watermarks)
-
-    @property
-    def generation(self) -> int:
-        """The number of times that a namespace's offset went back: earlier answers may be of other documents."""
-        with self._reading:
-            return self._watermarks.generation
+    def wait(self, timeout: float) -> None:
+        """Return once the ends were reached since the start. Raises FatalDelivery after `timeout` seconds."""
+        if not self._reached.wait(timeout):
+            raise FatalDelivery(f"{self.name}: the topic was not read to its end in {timeout:g} s")
 
     def ask(self) -> None:
-        """Have the ends requested now, if any watermark is known. From any thread."""
-        if self._watermarks:
-            self._asked.set()
+        """Have the ends requested now. From any thread."""
+        self._asked.set()
 
     def read_since(self, moment: float) -> bool:
         """True if all records are read that were in the topic at this moment of the monotonic clock."""
@@ -111,7 +131,7 @@ class WatermarkReader:
         """
         with self._calls:
             if self.behind:
-                raise BackendUnavailable("watermarks: the reader is behind since a failure")
+                raise BackendUnavailable(f"{self.name}: the reader is behind since a failure")
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
                 self._asked.set()
@@ -119,18 +139,18 @@ class WatermarkReader:
         done, _ = await asyncio.wait([outcome], timeout=min(timeout, self._timeout))
         if not done:
             if timeout < self._timeout:
-                raise DeadlinePassed("watermarks: not read in time")
+                raise DeadlinePassed(f"{self.name}: not read in time")
             self.behind = True
-            raise BackendTimeout("watermarks: not read in time")
+            raise BackendTimeout(f"{self.name}: not read in time")
         if (reason := outcome.result()) is not None:
-            raise BackendUnavailable(f"watermarks: {reason}")
+            raise BackendUnavailable(f"{self.name}: {reason}")
 
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
                 with contextlib.closing(self._tail()) as tail:
                     self._follow(tail)
-            except Exception as error:  # noqa: BLE001  caches are bypassed; no other part needs this thread
+            except Exception as error:  # noqa: BLE001  said in the log; no other part needs this thread
                 self._fail(str(error) if isinstance(error, RankstreamError) else type(error).__name__)
                 self._closing.wait(_RETRY)
         self._fail("closed")
@@ -151,15 +171,17 @@ class WatermarkReader:
                 self._read(tail, ends)
                 self._since = began
                 self.behind = False
+                self._reached.set()
                 if self._warned:
-                    log.info("watermark reader caught up")
+                    log.info(f"reader of {self.name} caught up")
                 self._warned = False
                 _complete(self._present, None)
                 heard = time.monotonic()
 
     def _wait(self, tail: TopicReader) -> None:
         """Return when the ends are asked for, or at once while the reader is behind."""
-        while not self.behind and not self._asked.wait(_IDLE):
+        until = time.monotonic() + self.every
+        while not self.behind and not self._asked.wait(_IDLE) and time.monotonic() < until:
             self._poll(tail, 0)
         self._asked.clear()
         with self._calls:
@@ -199,19 +221,64 @@ class WatermarkReader:
         for record in records:
             # One lock for each record, so that a call of `of` doesn't wait for all of them.
             with self._reading:
-                ignored += not self._watermarks.apply(record.key or b"", record.value)
+                ignored += not self._table.apply(record.key or b"", record.value)
         if ignored:
-            log.warning("watermark reader ignored invalid records", records=ignored)
+            log.warning(f"reader of {self.name} ignored invalid records", records=ignored)
 
     def _fail(self, reason: str) -> None:
         with self._calls:
             self.behind = True
             waiting, self._next = self._next, None
         if not self._warned and not self._closing.is_set():
-            log.warning("watermark reader is behind: caches are bypassed", reason=reason)
+            log.warning(f"reader of {self.name} is behind: {self.behind_means}", reason=reason)
         self._warned = True
         _complete(self._present, reason)
         _complete(waiting, reason)
+
+
+class WatermarkReader(TableReader[WatermarkTable]):
+    """Reads the watermarks topic."""
+
+    name = "watermarks"
+    behind_means = "caches are bypassed"
+
+    def __init__(self, tail: Callable[[], TopicReader], timeout: float) -> None:
+        super().__init__(tail, timeout, WatermarkTable())
+
+    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
+        """A namespace's watermark as far as it was read: `partition:offset` by documents partition. From any thread."""
+        with self._reading:
+            return self._table.of(collection, namespace)
+
+    @property
+    def namespaces(self) -> int:
+        """The number of namespaces that have a watermark."""
+        return len(self._table)
+
+    @property
+    def generation(self) -> int:
+        """The number of times that a namespace's offset went back: earlier answers may be of other documents."""
+        with self._reading:
+            return self._table.generation
+
+    @override
+    def ask(self) -> None:
+        """Have the ends requested now, if any watermark is known. From any thread."""
+        if self._table:
+            self._asked.set()
+
+
+class RuleReader(TableReader[RuleTable]):
+    """Reads the rules topic."""
+
+    name = "rules"
+    behind_means = "those that were read stay in force"
+    every = 1.0
+
+    def of(self, namespace: str) -> Sequence[RuleSet]:
+        """The rules for a namespace as far as they were read, as `RuleTable.of`. From any thread."""
+        with self._reading:
+            return self._table.of(namespace)
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:

@@ -1,0 +1,101 @@
+"""`rankstream rules`: put rules on their topic, list those that are there, and test which work for a query's text.
+
+A file has one rule a line, `{"namespace": ..., "id": ..., "when": ..., "then": ...}`; a rule whose `then` is null is
+removed.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import time
+from typing import Annotated, Final, Literal
+
+import orjson
+import typer
+
+from flows.assembly.delivery import connect
+from flows.cli.config import begin
+from flows.cli.ingestion import numbered_lines
+from flows.cli.output import Config, emit, input_file, out, say, stderr
+from operators.delivery.client import KafkaClient, ProducerRecord
+from operators.query.rules import RuleTable, decide
+from schemas.errors import ConfigError, FatalDelivery, InputError
+from schemas.event import json_object
+from schemas.rule import MAX_RULE_BYTES, rule_key
+
+_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of the topic, and for each next record."""
+
+Keyed = tuple[str, bytes, bytes | None]
+"""A place for messages, and the key and the value of a rule's message."""
+
+
+def rules(
+    action: Annotated[Literal["put", "list", "test"], typer.Argument(help="What to do.")],
+    text: Annotated[str | None, typer.Argument(help="For test: the query's text.")] = None,
+    config: Config = None,
+    file: Annotated[
+        Path | None, input_file("File of rules, one JSON object a line, in place of the topic.", "--file", once=True)
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Namespace of the query, or of the listed rules.")] = None,
+    source: Annotated[str | None, typer.Option(help="For test: the query's source.")] = None,
+) -> None:
+    """Put the rules of a file on the topic, list those that are there, or test which work for a text.
+
+    Exit code 1 if the file has a line that is no rule: then nothing is put.
+    """
+    settings = begin(config)
+    table, topic, keyed, refused = RuleTable(), settings.kafka.topics.rules, list[Keyed](), 0
+    if action == "test" and text is None:
+        raise typer.BadParameter("test needs the text of a query", param_hint="TEXT")
+    if action == "put" and file is None:
+        raise typer.BadParameter("put needs a file of rules", param_hint="--file")
+    if topic is None and (action == "put" or file is None):
+        raise ConfigError("kafka.topics.rules: not set, so there are no rules; name a compacted topic")
+    for place, key, value in (
+        _read_file(file) if file is not None else _read_topic(connect(settings.kafka), topic or "")
+    ):
+        try:
+            table.put(key, value)
+            keyed.append((place, key, value))
+        except InputError as error:
+            say(stderr, f"{place}: no rule: {error}", "red")
+            refused += 1
+    if refused and file is not None:
+        raise typer.Exit(1)
+    if action == "put":
+        with closing(connect(settings.kafka).plain_producer()) as producer:
+            producer.send([ProducerRecord(topic or "", key, value) for _, key, value in keyed])
+        say(out, f"{len(keyed)} rules were put")
+    elif action == "list":
+        for name, each in table:
+            if namespace in {None, name}:
+                emit({"namespace": name, "id": each.id, **orjson.loads(each.value)})
+    elif sets := table.of(namespace if namespace is not None else settings.defaults.namespace):
+        ruling = decide(sets, text, source, time())
+        ruling = ruling.expand(left := ruling.take_away())
+        for each in ruling.rules:
+            emit({"id": each.id, "then": orjson.loads(each.value)["then"]})
+        for synonym in ruling.expansions:
+            emit({"id": synonym.rule, "synonym": synonym.text, "weight": synonym.weight})
+        emit({"text": left})
+
+
+def _read_file(path: Path) -> Iterator[Keyed]:
+    """The rules of a file. Raises InputError for a line that is no JSON object."""
+    for number, line in numbered_lines(path):
+        said = json_object(line, 2 * MAX_RULE_BYTES)
+        key = rule_key(said.pop("namespace", None), said.pop("id", None))
+        yield f"{path}: line {number}", key, orjson.dumps(said) if said.get("then", said) is not None else None
+
+
+def _read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
+    """All records of the topic up to its present end. Raises DeliveryError."""
+    with closing(client.bounded_reader(topic)) as reader:
+        ends, heard = reader.ends(_TIMEOUT), time()
+        while any(reader.positions()[partition] < end for partition, end in ends.items()):
+            for each in reader.poll(0.1):
+                yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
+                heard = time()
+            if time() - heard > _TIMEOUT:
+                raise FatalDelivery(f"{topic}: no record was read although the topic has more")

@@ -1,0 +1,100 @@
+"""The topic of rules, on a real broker: each answer is by the rules before or after a change, and says by which."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bench.kafka.broker import Broker
+from operators.query.rules import RuleTable, decide
+from schemas.rule import rule_key
+from tests import qdrant_server
+from tests.integration.deployment import Deployment, assert_each_once, wait_until
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS: Final = [{"id": id_, "namespace": "n", "text": f"a lamp, {id_}"} for id_ in ("one", "two", "three", "four")]
+QUERIES: Final = 50
+"""Queries that pass before, and after, each step of a change."""
+
+Rules = Mapping[str, Mapping[str, Any] | None]
+
+
+def pinning(id_: str) -> dict[str, Any]:
+    """A rule that puts a document first."""
+    return {"when": {"contains": "lamp"}, "then": {"pin": [{"id": id_, "position": 1}]}}
+
+
+def put(deployment: Deployment, rules: Rules) -> None:
+    """Put rules of the namespace."""
+    values = [json.dumps(rule).encode() if rule is not None else None for rule in rules.values()]
+    deployment.produce("rules", values, keys=[rule_key("n", id_).decode() for id_ in rules])
+
+
+def version(rules: Rules) -> str:
+    """The name of a set of rules."""
+    table = RuleTable()
+    for id_, rule in rules.items():
+        table.put(rule_key("n", id_), json.dumps(rule).encode())
+    return decide(table.of("n"), None, None, 0).version
+
+
+def test_each_answer_is_by_one_set_of_rules(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
+    """While queries pass, rules change, a replica is killed as one arrives, and a broken one is put: each query is
+    answered once, by the rules that it names, from the first query on; later ones by the later rules.
+    """
+    old, new = {"pin": pinning("two")}, {"pin": pinning("three")}
+    asked = 0
+    with (
+        qdrant_server.running(tmp_path / "engine") as qdrant,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": qdrant, "timeout": 20}}) as deployment,
+    ):
+        deployment.settings["kafka"]["topics"]["rules"] = topic_names("rules")
+        broker.create_topic(topic_names("rules"), 4, {"cleanup.policy": "compact"})
+
+        def ask(number: int = QUERIES) -> None:
+            nonlocal asked
+            events = [
+                {"query_id": f"q{asked + at}", "namespace": "n", "text": "lamp", "limit": 1} for at in range(number)
+            ]
+            asked += number
+            deployment.ask(events)
+
+        def last() -> Any:
+            ask(1)
+            return deployment.result(f"q{asked - 1}")
+
+        put(deployment, old)
+        indexing = deployment.start("index", replica="i")
+        deployment.produce("documents", [json.dumps(each).encode() for each in DOCUMENTS])
+        wait_until(lambda: sum(int(each) + 1 for each in deployment.watermarks().values()) == len(DOCUMENTS))
+        assert indexing.terminate() == 0
+        ask()
+        flow = deployment.start("run", replica="s")
+        ask()
+        assert last()["provenance"]["rules"] == version(old)
+        put(deployment, new)
+        ask()
+        flow.kill()
+        ask()
+        flow = deployment.start("run", replica="s")
+        wait_until(lambda: last()["provenance"]["rules"] == version(new))
+        between = asked
+        ask()
+        deployment.produce("rules", [b'{"then": {}}'], keys=[rule_key("n", "pin").decode()])
+        put(deployment, {"late": pinning("four")})
+        both = version({**new, "late": pinning("four")})
+        wait_until(lambda: last()["provenance"]["rules"] == both)
+        found = deployment.output_records(asked)
+        assert_each_once(deployment, found)
+        assert flow.terminate() == 0
+
+    first = {version(old): "two", version(new): "three", both: "four"}
+    answers = {each.value["query_id"]: each.value for each in found}
+    for answer in answers.values():
+        assert answer["results"][0]["id"] == first[answer["provenance"]["rules"]]
+    names = [answers[f"q{number}"]["provenance"]["rules"] for number in range(asked)]
+    assert {*names[: 2 * QUERIES]} == {version(old)}
+    assert version(old) not in names[between:]
