@@ -187,7 +187,7 @@ class Bodies:
             return None
         must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
-            must += query.asked.access_filter.visible(query.retrieval.capabilities.indexed)
+            must += query.asked.access_filter.visible(query.retrieval.capabilities.condition)
         return {"must": must} if must else None
 
     def _scope(self, query: InFlight) -> list[Condition]:
@@ -202,18 +202,18 @@ class Bodies:
             # By the flow's own clock: a query's `now` brings nothing back.
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
         scopes = ((SUBJECT, asked.event.subject), (ACTOR_TYPE, asked.event.actor_type))
-        must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
-        indexed = query.retrieval.capabilities.indexed
-        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.event.filters]
+        must += [filters.equal_text(key, value) for key, value in scopes if value is not None]
+        able = query.retrieval.capabilities
+        must += map(able.condition, asked.event.filters)
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
-            must += guard.conditions(indexed)
+            must += guard.conditions(able.condition)
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if asked.event.reflections_only:
             return {"must": [*must, reflections]}
         # Where filters need an index, and the type has none, there are no reflections to leave out.
-        if query.asked.plan.include_reflections or (indexed is not None and TYPE not in indexed):
+        if query.asked.plan.include_reflections or (able.indexed is not None and TYPE not in able.indexed):
             return {"must": must}
         return {"must": must, "must_not": [reflections]}
 
@@ -234,7 +234,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
         return None
     if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
         return None
-    return Groups(grouping.field, max(1, limit // PER_GROUP), able.most, able.indexed)
+    return Groups(grouping.field, max(1, limit // PER_GROUP), able)
 
 
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
-from operators.access.filters import check_indexes, condition, count_conditions, on_fields
+from operators.access.filters import check_indexes, count_conditions, on_fields
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
@@ -74,7 +74,7 @@ class Admission:
         if capabilities.indexed is not None:
             check_indexes(event.filters, capabilities.indexed)
         if (most := capabilities.conditions) is not None:
-            conditions = sum(count_conditions(condition(each)) for each in event.filters)
+            conditions = sum(count_conditions(capabilities.condition(each)) for each in event.filters)
             if conditions > most:
                 allowed = f"the collection's strict mode allows {most} conditions (filter_max_conditions)"
                 raise invalid("filters", allowed, conditions)

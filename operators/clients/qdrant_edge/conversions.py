@@ -53,6 +53,8 @@ def _condition(body: Mapping[str, Any]) -> edge.ConditionType:
             return edge.HasIdCondition(set(ids))
         case {"is_empty": {"key": key}}:
             return edge.IsEmptyCondition(key)
+        case {"is_null": {"key": key}}:
+            return edge.IsNullCondition(key)
         case {"has_vector": name}:
             return edge.HasVectorCondition(name)
         case {"nested": {"key": key, "filter": inner}}:
