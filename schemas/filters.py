@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from schemas.fields import Strict, Timestamp
+from schemas.geo import GeoBox, GeoCircle, GeoPoint, GeoPolygon, read_coordinates
 
 MAX_FILTERS: Final = 64
 """Conditions of a query, those in groups counted one by one."""
@@ -291,6 +292,27 @@ class Prefix(_OnField):
     value: Annotated[str, StringConstraints(min_length=1)]
 
 
+class InCircle(_OnField):
+    """The field is a point within this distance of another."""
+
+    op: Literal["geo_radius"]
+    value: GeoCircle
+
+
+class InBox(_OnField):
+    """The field is a point between these latitudes and longitudes."""
+
+    op: Literal["geo_box"]
+    value: GeoBox
+
+
+class InPolygon(_OnField):
+    """The field is a point within this polygon."""
+
+    op: Literal["geo_polygon"]
+    value: GeoPolygon
+
+
 class Nested(_OnField):
     """One object of the array in the field passes all of these filters, whose fields are the object's."""
 
@@ -328,7 +350,8 @@ class Group(Strict):
         return self
 
 
-FieldFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | IsEmpty | IsNull | Prefix | Nested
+InArea = InCircle | InBox | InPolygon
+FieldFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | IsEmpty | IsNull | Prefix | InArea | Nested
 AnyFilter = FieldFilter | Group
 
 _GROUP: Final = "group"
@@ -351,13 +374,17 @@ Filter = Annotated[
     | Annotated[IsEmpty, Tag("is_empty")]
     | Annotated[IsNull, Tag("is_null")]
     | Annotated[Prefix, Tag("prefix")]
+    | Annotated[InCircle, Tag("geo_radius")]
+    | Annotated[InBox, Tag("geo_box")]
+    | Annotated[InPolygon, Tag("geo_polygon")]
     | Annotated[Nested, Tag("nested")]
     | Annotated[Group, Tag(_GROUP)],
     Discriminator(
         _tag,
         custom_error_type="filter",
-        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, is_empty, is_null, prefix and"
-        " nested is expected as op, or a group: any_of, all_of or none_of with a list of filters",
+        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, is_empty, is_null, prefix,"
+        " geo_radius, geo_box, geo_polygon and nested is expected as op, or a group: any_of, all_of or none_of with a"
+        " list of filters",
     ),
 ]
 
@@ -418,8 +445,32 @@ Nested.model_rebuild()
 Group.model_rebuild()
 
 
-class OrderBy(Strict):
-    """The order of results: by one indexed field."""
+class GeoDistance(GeoPoint):
+    """The distance from a point to those in a field."""
 
-    field: FieldName
+    field: FilterField
+
+    def of(self, payload: Mapping[str, Any]) -> list[float]:
+        """Metres to each point that the field has."""
+        values = [value for path in spellings(self.field) for value in find_values(payload, path)]
+        elements = (each for value in values for each in (value if isinstance(value, list) else [value]))
+        return [self.coordinates.distance(at) for each in elements if (at := read_coordinates(each)) is not None]
+
+
+class OrderBy(Strict):
+    """The order of results: by one indexed field, or in a search by the distance to a point."""
+
+    named: FieldName | None = Field(default=None, alias="field")
+    geo_distance: GeoDistance | None = None
     direction: Literal["asc", "desc"] = "asc"
+
+    @property
+    def field(self) -> str:
+        """The field that is read."""
+        return self.geo_distance.field if self.geo_distance is not None else self.named or ""
+
+    @model_validator(mode="after")
+    def _one_order(self) -> Self:
+        if (self.named is None) == (self.geo_distance is None):
+            raise ValueError("one of field and geo_distance is expected")
+        return self

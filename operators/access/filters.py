@@ -46,6 +46,9 @@ from schemas.filters import (
     Exists,
     FieldFilter,
     Group,
+    InBox,
+    InCircle,
+    InPolygon,
     IsEmpty,
     IsNull,
     Nested,
@@ -56,6 +59,7 @@ from schemas.filters import (
     inner,
     spellings,
 )
+from schemas.geo import read_coordinates
 from schemas.texts import nfc, nfd
 
 Condition = dict[str, Any]
@@ -117,6 +121,13 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
             return {"key": path, "range": {name: _time(bound) for name, bound in times.given.items()}}
         case Prefix(value=start):
             return _any_of([{"key": path, "match": {"prefix": form}} for form in _forms([start])])
+        case InCircle(value=circle):
+            return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
+        case InBox(value=box):
+            return {"key": path, "geo_bounding_box": box.model_dump()}
+        case InPolygon(value=polygon):
+            rings = [{"points": [corner.model_dump() for corner in ring]} for ring in polygon.rings]
+            return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}
         case Nested(value=filters):
             inside = [condition(each, indexed, array=f"{array}{path}[].") for each in filters]
             return {"nested": {"key": path, "filter": {"must": inside}}}
@@ -157,6 +168,8 @@ def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
         case Prefix(value=start):
             begins = tuple(_forms([start]))
             return any(isinstance(each, str) and each.startswith(begins) for each in elements)
+        case InCircle(value=area) | InBox(value=area) | InPolygon(value=area):
+            return any(area.contains(at) for at in map(read_coordinates, elements) if at is not None)
         case Nested(value=filters):
             objects = [each for value in values if isinstance(value, list) for each in value]
             return any(all(matches_filter(each, one) for each in filters) for one in objects if isinstance(one, dict))
@@ -391,6 +404,8 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
             return [frozenset({Ask.DATETIME})]
         case Exists() | IsEmpty() | IsNull():
             return [frozenset(Ask)]
+        case InCircle() | InBox() | InPolygon():
+            return [frozenset({Ask.GEO})]
         case Prefix():
             return [frozenset({Ask.PREFIX})]
         case Nested():

@@ -25,7 +25,7 @@ from schemas.result import VECTOR
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
-    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
+    """The candidates by the values of a field: numbers, times as Unix seconds, or metres from points to another.
 
     Of several values the first in the order counts. Candidates of one value stay in the order of their ranks; those
     without a value come last.
@@ -45,6 +45,8 @@ def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
 
 
 def _values(payload: Payload, order_by: OrderBy) -> list[int | float]:
+    if order_by.geo_distance is not None:
+        return [*order_by.geo_distance.of(payload)]
     own, name = own_time(payload, order_by), order_by.field
     if own is not None:
         return [own / 1000]

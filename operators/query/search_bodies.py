@@ -26,6 +26,7 @@ from operators.text.lexer import Leaf
 from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
+from schemas.filters import spellings
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
@@ -284,7 +285,7 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
         if asked.event.reflections_only:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:
-            wanted |= {order_by.field, ORDERED.get(order_by.field, order_by.field)}
+            wanted |= {ORDERED.get(order_by.field, order_by.field), *spellings(order_by.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:

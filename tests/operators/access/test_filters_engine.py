@@ -171,8 +171,7 @@ def holds_of_field(wanted: FieldFilter, payload: dict[str, Any]) -> bool:
             bounds = {name: microseconds(bound) for name, bound in wanted.value.given.items()}
             dates = [DATES[0] if each in NAIVE else each for each in elements if each in DATES + NAIVE + LEAP]
             return any(within(microseconds(unix_seconds(each)), bounds) for each in dates)
-        case "nested":
-            raise AssertionError("nested filters are read before")
+    raise AssertionError(f"{wanted.op} is read elsewhere")
 
 
 def number(value: object) -> bool:
