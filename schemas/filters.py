@@ -1,4 +1,4 @@
-"""Structured filters, and the order of results.
+"""Structured filters, and the paths of fields.
 
 A filter is `{field, op, value}`; `op` decides the type of `value`. Its field may name a list of objects by brackets,
 `variants[].size`: any of them. A group `{any_of: [...]}`, `{all_of: [...]}` or
@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from schemas.fields import Strict, Timestamp
-from schemas.geo import GeoBox, GeoCircle, GeoPoint, GeoPolygon, read_coordinates
+from schemas.geo import GeoBox, GeoCircle, GeoPolygon
 
 MAX_FILTERS: Final = 64
 """Conditions of a query, those in groups counted one by one."""
@@ -443,34 +443,3 @@ DocumentFilters = Annotated[Filters, AfterValidator(_spell_ids)]
 
 Nested.model_rebuild()
 Group.model_rebuild()
-
-
-class GeoDistance(GeoPoint):
-    """The distance from a point to those in a field."""
-
-    field: FilterField
-
-    def of(self, payload: Mapping[str, Any]) -> list[float]:
-        """Metres to each point that the field has."""
-        values = [value for path in spellings(self.field) for value in find_values(payload, path)]
-        elements = (each for value in values for each in (value if isinstance(value, list) else [value]))
-        return [self.coordinates.distance(at) for each in elements if (at := read_coordinates(each)) is not None]
-
-
-class OrderBy(Strict):
-    """The order of results: by one indexed field, or in a search by the distance to a point."""
-
-    named: FieldName | None = Field(default=None, alias="field")
-    geo_distance: GeoDistance | None = None
-    direction: Literal["asc", "desc"] = "asc"
-
-    @property
-    def field(self) -> str:
-        """The field that is read."""
-        return self.geo_distance.field if self.geo_distance is not None else self.named or ""
-
-    @model_validator(mode="after")
-    def _one_order(self) -> Self:
-        if (self.named is None) == (self.geo_distance is None):
-            raise ValueError("one of field and geo_distance is expected")
-        return self

@@ -116,7 +116,7 @@ class GeoPolygon(Strict):
 
 
 def _wind(ring: Sequence[GeoPoint], at: Coordinates) -> int | None:
-    """How often a ring goes round a place (the winding number); None if the place is on the ring."""
+    """The winding number of a ring around a place; None if the place is on the ring."""
     winding = 0
     for a, b in pairwise(ring):
         turn = _turn(a, b, at)

@@ -19,7 +19,8 @@ from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
 from schemas.errors import Reason
-from schemas.filters import OrderBy, value_at
+from schemas.filters import value_at
+from schemas.query import OrderBy
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR
 

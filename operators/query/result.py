@@ -21,9 +21,9 @@ from operators.ranking.fusion import resolve_decay
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, FIELDS, MARKS
 from schemas.errors import Reason
-from schemas.filters import GeoDistance, InCircle, names_of
+from schemas.filters import InCircle, names_of
 from schemas.pool import encode_vector
-from schemas.query import QueryEvent, QueryShape
+from schemas.query import GeoDistance, QueryEvent, QueryShape
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 

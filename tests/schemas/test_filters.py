@@ -20,10 +20,10 @@ from schemas.filters import (
     IsEmpty,
     IsNull,
     Nested,
-    OrderBy,
     Range,
     names_of,
 )
+from schemas.query import OrderBy
 
 
 class Query(BaseModel):
