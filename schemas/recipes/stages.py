@@ -183,8 +183,8 @@ class Temporal(RecipeStage):
 
 
 class Proximity(RecipeStage):
-    """What is near gets a higher score: (1 - weight) * score / greatest score + weight * nearness, which falls with the
-    distance.
+    """Near documents get a higher score: (1 - weight) * score / greatest score + weight * nearness, which falls with
+    the distance.
     """
 
     name: ClassVar = "near"

@@ -93,7 +93,7 @@ def test_an_order_is_one(order: Any) -> None:
     "value", ["52.5,13.4", [13.4, 52.5], {"lat": 52.5}, {"lat": 91, "lon": 0}, {"lat": 0, "lon": 181}]
 )
 def test_a_document_whose_place_is_none_is_refused(value: Any) -> None:
-    """Where an index of points is configured; without one, it is a value like any other."""
+    """An index of points wants points; without one, it is a value like any other."""
     event = {"id": "d", "text": "t", "shop": {"at": value}}
     decoder()(message(event))
     with pytest.raises(InputError, match=r"shop\.at: a point \{lat, lon\} is expected") as refused:
