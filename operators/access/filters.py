@@ -3,7 +3,7 @@
 - A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing.
 - A dotted path goes through objects, through the arrays of objects that its brackets name, and through one more:
   `variants.size` means `variants[].size`, too. Where indexes answer some of these spellings, they alone are asked.
-- `nested` matches an array of which one object passes all of its filters. An object that is in no array is none.
+- `nested` matches an array, whose path names all arrays on the way, of which one object passes all of its filters.
 - A group of filters matches where one of them does (`any_of`), all do (`all_of`), or none does (`none_of`).
 - A field that isn't there, null and [] are all missing: only `none_of`, `is_empty` and `exists: false` match them.
   `is_null` matches a null that is there, as the field or as an element of it.
@@ -144,7 +144,7 @@ def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
     if isinstance(wanted, Group):
         found = (matches_filter(each, payload) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
-    values = [value for path in spellings(wanted.field) for value in find_values(payload, path)]
+    values = [value for path in _spellings(wanted) for value in find_values(payload, path)]
     elements = [each for value in values for each in (value if isinstance(value, list) else [value])]
     match wanted:
         case Eq(value=equal):
@@ -154,13 +154,12 @@ def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
             forms = _forms(listed)
             return any(_equals(each, form) for each in elements for form in forms) is isinstance(wanted, AnyOf)
         case Range(value=bounds):
-            doubles, numbers = _as_doubles(bounds.given)[0], filter(_is_number, elements)
-            return any(
-                _within(each, doubles) if isinstance(each, float) else _holds(each, bounds.given) for each in numbers
-            )
+            doubles, given = _as_doubles(bounds.given)[0], bounds.given
+            numbers = filter(_is_number, elements)
+            return any(_within(each, doubles) if isinstance(each, float) else _holds(each, given) for each in numbers)
         case DateRange(value=times):
-            given = {name: datetime.fromtimestamp(bound, UTC) for name, bound in times.given.items()}
-            return any(_within(moment, given) for moment in map(_read_time, elements) if moment is not None)
+            moments = {name: datetime.fromtimestamp(bound, UTC) for name, bound in times.given.items()}
+            return any(_within(moment, moments) for moment in map(_read_time, elements) if moment is not None)
         case Exists(value=there) | IsEmpty(value=there):
             return any(value not in (None, []) for value in values) is (there is isinstance(wanted, Exists))
         case IsNull(value=null):
@@ -219,12 +218,15 @@ def count_conditions(where: Mapping[str, Any]) -> int:
     return sum(count_conditions(inner) for name in clauses for inner in where[name]) if clauses else 1
 
 
+def _spellings(wanted: FieldFilter) -> Sequence[str]:
+    return (wanted.field,) if isinstance(wanted, Nested) else spellings(wanted.field)
+
+
 def _asked_paths(wanted: FieldFilter, indexed: Indexed, array: str = "") -> Sequence[str]:
     """The spellings of the filter's field that indexes answer, or else all."""
-    paths = spellings(wanted.field)
-    if len(paths) == 1:
-        return paths
-    return [path for path in paths if _lacking(wanted, f"{array}{path}", indexed) is None] or paths
+    paths = _spellings(wanted)
+    answered = [path for path in paths if len(paths) > 1 and _lacking(wanted, f"{array}{path}", indexed) is None]
+    return answered or paths
 
 
 def _forms(values: Sequence[Value]) -> Sequence[Value]:
@@ -267,7 +269,7 @@ def _in(field: str, values: Sequence[str | bool | int], index: frozenset["Ask"])
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     # Qdrant's lists are of one type, and never of booleans or floats. An index of integers has 1.0 as 1.
     apart = [] if Ask.INTEGER in index else [value for value in integers if _is_double(value)]
-    whole = [value for value in integers if value not in apart] if apart else integers
+    whole = [value for value in integers if Ask.INTEGER in index or not _is_double(value)]
     kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, whole) if kind]
     if apart:
         kinds.append(_one_of(field, sorted(set(apart)), len(apart) if index & _RANGES else _FAN))
@@ -282,9 +284,8 @@ def _one_of(field: str, numbers: Sequence[int], most: int) -> Condition:
     if len(numbers) <= most:
         return _any_of([_equal(field, number) for number in numbers])
     size = -(-len(numbers) // most)
-    parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-    among = {"key": field, "range": {"gte": numbers[0], "lte": numbers[-1]}}
-    return {"must": [among, {"should": [_one_of(field, part, most) for part in parts]}]}
+    parts = [_one_of(field, numbers[start : start + size], most) for start in range(0, len(numbers), size)]
+    return {"must": [{"key": field, "range": {"gte": numbers[0], "lte": numbers[-1]}}, {"should": parts}]}
 
 
 def _as_doubles(bounds: Mapping[str, float]) -> tuple[Mapping[str, float], Sequence[range]]:
