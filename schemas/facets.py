@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from schemas.fields import Documented, Strict
-from schemas.filters import Bounds, DateBounds, FieldName
+from schemas.filters import Bounds, DateBounds, FilterField
 
 MAX_FACETS: Final = 16
 MAX_FACET_VALUES: Final = 200
@@ -23,7 +23,7 @@ _Range = Annotated[Annotated[Bounds, Tag("numbers")] | Annotated[DateBounds, Tag
 class Facet(Strict):
     """One facet: the values of an indexed field, or its numbers or times by ranges."""
 
-    field: FieldName
+    field: FilterField
     limit: Annotated[int, Field(ge=1, le=MAX_FACET_VALUES)] = 10
     """Values at most."""
     order: Literal["count", "value"] = "count"

@@ -1,11 +1,13 @@
-"""Structured filters, and the order of results.
+"""Structured filters, and the paths of fields.
 
-A filter is `{field, op, value}`; `op` decides the type of `value`. A group `{any_of: [...]}`, `{all_of: [...]}` or
+A filter is `{field, op, value}`; `op` decides the type of `value`. Its field may name a list of objects by brackets,
+`variants[].size`: any of them. A group `{any_of: [...]}`, `{all_of: [...]}` or
 `{none_of: [...]}` may stand for a filter anywhere. operators.access.filters defines what they match.
 """
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -25,6 +27,7 @@ from pydantic import (
 )
 
 from schemas.fields import Strict, Timestamp
+from schemas.geo import GeoBox, GeoCircle, GeoPolygon
 
 MAX_FILTERS: Final = 64
 """Conditions of a query, those in groups counted one by one."""
@@ -44,6 +47,11 @@ KEY: Final = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 INDEXABLE: Final = re.compile(rf"{_NAME}(?:(?:\[\])?\.{_NAME})*")
 """A field, or one of the objects in an array, such as variants[].colour."""
 
+_STEP: Final = re.compile(rf"({_NAME})((?:\[\])?)")
+
+EXACT: Final = 2**53
+"""Doubles tell integers apart below it."""
+
 _INT64: Final = 2**63
 
 
@@ -62,6 +70,32 @@ def value_at(payload: object, path: str) -> Any:
     return value
 
 
+# Each filter of a query, and the check of each record by those of a policy, follows the same few paths.
+@lru_cache(1024)
+def spellings(path: str) -> tuple[str, ...]:
+    """The paths that the field of a filter stands for: as it is written, and with the list of any one dot in brackets.
+
+    So `a.b` is `b` in the object `a`, or in any object of the list `a`.
+    """
+    dots = [found.end() for found in re.finditer(_NAME, path) if path[found.end() :].startswith(".")]
+    return (path, *(f"{path[:dot]}[]{path[dot:]}" for dot in dots))
+
+
+@lru_cache(1024)
+def _steps(path: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name.strip('"'), brackets) for name, brackets in _STEP.findall(path))
+
+
+def find_values(payload: object, path: str) -> list[Any]:
+    """The values at a path, with those of each object of the lists that it names; [] if there are none."""
+    values = [payload]
+    for name, brackets in _steps(path):
+        values = [value[name] for value in values if isinstance(value, Mapping) and name in value]
+        if brackets:
+            values = [each for value in values if isinstance(value, list) for each in value]
+    return values
+
+
 def rename(path: str, names: Mapping[str, str]) -> str:
     """The path with its longest beginning that has another name in `names` by that name."""
     if path in names:
@@ -75,17 +109,26 @@ def rename(path: str, names: Mapping[str, str]) -> str:
     return names[longest] + path[last.end() :]
 
 
-def _plain_path(path: str) -> str:
-    if not KEY.fullmatch(path):
+def _plain_path(path: str, known: re.Pattern[str] = KEY) -> str:
+    if not known.fullmatch(path):
         raise ValueError(
             "letters, digits, _ and - are expected, dots between the names of nested objects, and double quotes around"
             " any other name"
         )
-    names = names_of(path)
-    if names[0].startswith("_"):
+    if names_of(path)[0].startswith("_"):
         raise ValueError("names that start with an underscore are the index's own")
     # One field has one spelling.
-    return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in names)
+    return re.sub(_NAME, lambda found: _unquote(found[0]), path)
+
+
+def _unquote(name: str) -> str:
+    plain = name.strip('"')
+    return plain if FIELD.fullmatch(plain) and "." not in plain else name
+
+
+def _filtered_path(path: str) -> str:
+    # Each element of a list counts, with brackets behind it and without them.
+    return _plain_path(path.removesuffix("[]"), INDEXABLE)
 
 
 FieldName = Annotated[
@@ -95,6 +138,17 @@ FieldName = Annotated[
     Field(
         description="A payload field, or a dotted path into nested objects: letters, digits, _ and -; a name with"
         ' others stands in double quotes, such as metadata."page number".'
+    ),
+]
+
+
+FilterField = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=256),
+    AfterValidator(_filtered_path),
+    Field(
+        description="A payload field, or a dotted path into nested objects, and with brackets into each object of a"
+        " list: variants[].size; a name with other characters than letters, digits, _ and - stands in double quotes."
     ),
 ]
 
@@ -121,6 +175,20 @@ DiscreteValues = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VA
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
+def _bound(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("Input should be a valid number")
+    if type(value) is int and EXACT <= abs(value) < _INT64:
+        # As a double, it may be another one.
+        return value
+    if not abs(value) <= sys.float_info.max:
+        raise ValueError("Input should be a finite number")
+    return float(value)
+
+
+Bound = Annotated[int | float, BeforeValidator(_bound, json_schema_input_type=float)]
+
+
 class _Bounds(Strict):
     """At least one bound, and at most one of each side."""
 
@@ -142,10 +210,10 @@ class _Bounds(Strict):
 class Bounds(_Bounds):
     """Bounds on a number."""
 
-    gt: Number | None = None
-    gte: Number | None = None
-    lt: Number | None = None
-    lte: Number | None = None
+    gt: Bound | None = None
+    gte: Bound | None = None
+    lt: Bound | None = None
+    lte: Bound | None = None
 
 
 class DateBounds(_Bounds):
@@ -158,7 +226,7 @@ class DateBounds(_Bounds):
 
 
 class _OnField(Strict):
-    field: FieldName
+    field: FilterField
 
 
 class Eq(_OnField):
@@ -203,11 +271,46 @@ class Exists(_OnField):
     value: bool
 
 
+class IsEmpty(_OnField):
+    """The field is missing, null or [] (true, as if it were left out), or none of them (false)."""
+
+    op: Literal["is_empty"]
+    value: bool = True
+
+
+class IsNull(_OnField):
+    """The field is null or has null as an element (true, as if it were left out), or has no null (false)."""
+
+    op: Literal["is_null"]
+    value: bool = True
+
+
 class Prefix(_OnField):
     """The field is a string that begins with this value."""
 
     op: Literal["prefix"]
     value: Annotated[str, StringConstraints(min_length=1)]
+
+
+class InCircle(_OnField):
+    """The field is a point within this distance of another."""
+
+    op: Literal["geo_radius"]
+    value: GeoCircle
+
+
+class InBox(_OnField):
+    """The field is a point between these latitudes and longitudes."""
+
+    op: Literal["geo_box"]
+    value: GeoBox
+
+
+class InPolygon(_OnField):
+    """The field is a point within this polygon."""
+
+    op: Literal["geo_polygon"]
+    value: GeoPolygon
 
 
 class Nested(_OnField):
@@ -247,7 +350,8 @@ class Group(Strict):
         return self
 
 
-FieldFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | Prefix | Nested
+InArea = InCircle | InBox | InPolygon
+FieldFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | IsEmpty | IsNull | Prefix | InArea | Nested
 AnyFilter = FieldFilter | Group
 
 _GROUP: Final = "group"
@@ -267,14 +371,20 @@ Filter = Annotated[
     | Annotated[Range, Tag("range")]
     | Annotated[DateRange, Tag("date_range")]
     | Annotated[Exists, Tag("exists")]
+    | Annotated[IsEmpty, Tag("is_empty")]
+    | Annotated[IsNull, Tag("is_null")]
     | Annotated[Prefix, Tag("prefix")]
+    | Annotated[InCircle, Tag("geo_radius")]
+    | Annotated[InBox, Tag("geo_box")]
+    | Annotated[InPolygon, Tag("geo_polygon")]
     | Annotated[Nested, Tag("nested")]
     | Annotated[Group, Tag(_GROUP)],
     Discriminator(
         _tag,
         custom_error_type="filter",
-        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, prefix and nested is expected as"
-        " op, or a group: any_of, all_of or none_of with a list of filters",
+        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, is_empty, is_null, prefix,"
+        " geo_radius, geo_box, geo_polygon and nested is expected as op, or a group: any_of, all_of or none_of with a"
+        " list of filters",
     ),
 ]
 
@@ -333,10 +443,3 @@ DocumentFilters = Annotated[Filters, AfterValidator(_spell_ids)]
 
 Nested.model_rebuild()
 Group.model_rebuild()
-
-
-class OrderBy(Strict):
-    """The order of results: by one indexed field."""
-
-    field: FieldName
-    direction: Literal["asc", "desc"] = "asc"

@@ -7,6 +7,7 @@ Promises:
 - A wish's `words` are taken away from the text that is searched, wherever it comes from.
 """
 
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -27,7 +28,8 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import DocumentFilters, FieldName, Number, OrderBy
+from schemas.filters import DocumentFilters, FieldName, FilterField, Number, find_values, spellings
+from schemas.geo import GeoPoint, read_coordinates
 from schemas.texts import nfc
 
 DEFAULT_LIMIT: Final = 20
@@ -65,6 +67,37 @@ class Returned(Strict):
         """Combine the parts: this one's, and the other's where this one says nothing."""
         own = {name: value for name, value in self if value is not None}
         return self if other is None else other.model_copy(update=own)
+
+
+class GeoDistance(GeoPoint):
+    """The distance from a point to those in a field."""
+
+    field: FilterField
+
+    def of(self, payload: Mapping[str, Any]) -> list[float]:
+        """Metres to each point that the field has."""
+        values = [value for path in spellings(self.field) for value in find_values(payload, path)]
+        elements = (each for value in values for each in (value if isinstance(value, list) else [value]))
+        return [self.coordinates.distance(at) for each in elements if (at := read_coordinates(each)) is not None]
+
+
+class OrderBy(Strict):
+    """The order of results: by one indexed field, or in a search by the distance to a point."""
+
+    named: FieldName | None = Field(default=None, alias="field")
+    geo_distance: GeoDistance | None = None
+    direction: Literal["asc", "desc"] = "asc"
+
+    @property
+    def field(self) -> str:
+        """The field that is read."""
+        return self.geo_distance.field if self.geo_distance is not None else self.named or ""
+
+    @model_validator(mode="after")
+    def _one_order(self) -> Self:
+        if (self.named is None) == (self.geo_distance is None):
+            raise ValueError("one of field and geo_distance is expected")
+        return self
 
 
 MAX_GROUP_SIZE: Final = 50

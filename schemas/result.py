@@ -176,6 +176,8 @@ class Member(_Strict):
     score: Score
     relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     """Fit to the query, comparable between queries of one configuration; missing: not known."""
+    distance_m: Annotated[float, Field(ge=0)] | None = None
+    """Metres from the point that the query orders by, or else that of its first filter geo_radius."""
     text: str | None = None
     payload: dict[str, JsonValue] = Field(default={})
     passages: list[Passage] | None = None

@@ -13,7 +13,8 @@ from pydantic import Field, StringConstraints, model_validator
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
 from schemas.fields import DocumentId, Name, Strict, Timestamp
-from schemas.filters import DocumentFilters, FieldName, Number, OrderBy
+from schemas.filters import DocumentFilters, FieldName, Number
+from schemas.query import OrderBy
 
 EVERYWHERE: Final = "*"
 """The namespace of rules for all namespaces."""

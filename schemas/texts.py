@@ -30,12 +30,17 @@ def nfc(text: str) -> str:
     return _normalize("NFC", text)
 
 
+def nfd(text: str) -> str:
+    """The text in NFD: letters and their marks apart."""
+    return _normalize("NFD", text)
+
+
 def nfkc(text: str) -> str:
     """The text in NFKC: compatible characters become one, too, such as "ﬁ" and "fi"."""
     return _normalize("NFKC", text)
 
 
-def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
+def _normalize(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize(form, _long_run().sub(rf"\g<0>{_GRAPHEME_JOINER}", text))

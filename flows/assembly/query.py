@@ -137,4 +137,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.documents,
         tuple(settings.qdrant.read_fields),
         tuple(settings.qdrant.search_fields),
+        tuple(field for field, kind in settings.qdrant.indexes.items() if kind == "geo"),
     )

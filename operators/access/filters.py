@@ -1,21 +1,23 @@
 """Filters: each one becomes one condition of Qdrant's, which indexes of its fields answer, and a check of a payload.
 
-- A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing. A dotted
-  path goes through objects, not through arrays of objects.
-- `nested` matches an array of which one object passes all of its filters. An object that is in no array is none.
+- A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing.
+- A dotted path goes through objects, through the arrays of objects that its brackets name, and through one more:
+  `variants.size` means `variants[].size`, too. Where indexes answer some of these spellings, they alone are asked.
+- `nested` matches an array, whose path names all arrays on the way, of which one object passes all of its filters.
 - A group of filters matches where one of them does (`any_of`), all do (`all_of`), or none does (`none_of`).
-- A field that isn't there, null and [] are all missing: only `none_of` and `exists: false` match them.
+- A field that isn't there, null and [] are all missing: only `none_of`, `is_empty` and `exists: false` match them.
+  `is_null` matches a null that is there, as the field or as an element of it.
 - `none_of` is the opposite of `any_of`: no element of an array may be one of the values.
-- Titles and texts are kept in NFC. A filter on them looks for its value as it came, and in NFC.
+- A string is looked for as it came, in NFC and in NFD, and a UUID in small and in capital letters, too.
 - Booleans, strings and numbers are never equal to each other.
-- `eq` and `range` compare numbers as doubles, so 1 is 1.0; an `eq` integer beyond ±2^53 is compared with integers only,
-  exactly. `any_of` and `none_of` compare with integers only, since Qdrant has no list of floats.
+- Numbers are compared as doubles, so 1 is 1.0. An integer beyond ±2^53 equals that integer only. As a bound it is
+  compared exactly with integers; a double is within it if all integers are that round to the double.
 - Times are compared to the microsecond, with strings that Qdrant reads as times: RFC 3339, or a date; those that say no
   offset are in UTC.
 - An index on the field speeds a filter up. It changes what matches where it is of another kind than the values: an
-  integer index holds whole numbers only, and holds 1.0 as 1; a datetime index holds numbers for `range`, and a numeric
-  index times for `date_range`, as microseconds. A datetime index reads a second 60 as the one after 59, and so
-  does the check; without an index, Qdrant puts it before that second.
+  integer index holds whole numbers only, holds 1.0 as 1, and compares them exactly with a double, too; a datetime index
+  holds numbers for `range`, and a numeric index times for `date_range`, as microseconds. A datetime index reads a
+  second 60 as the one after 59, and so does the check; without an index, Qdrant puts it before that second.
 
 In strict mode, Qdrant refuses a filter on a field without an index that answers it, by a table of its own
 (`unindexed_field`, version 1.19).
@@ -26,14 +28,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
+from math import inf, nextafter
 from operator import ge, gt, le, lt
 from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
 
-from schemas.document import COLUMNS, WHOLE_TITLE
+from schemas.document import WHOLE_TITLE
 from schemas.errors import FieldError
 from schemas.fields import read_time
 from schemas.filters import (
+    EXACT,
     AnyFilter,
     AnyOf,
     DateRange,
@@ -41,88 +46,132 @@ from schemas.filters import (
     Exists,
     FieldFilter,
     Group,
+    InBox,
+    InCircle,
+    InPolygon,
+    IsEmpty,
+    IsNull,
     Nested,
     NoneOf,
     Prefix,
     Range,
+    find_values,
     inner,
-    value_at,
+    spellings,
 )
-from schemas.texts import nfc
+from schemas.geo import read_coordinates
+from schemas.texts import nfc, nfd
 
 Condition = dict[str, Any]
+Indexed = Mapping[str, "frozenset[Ask]"]
+"""For each field the questions that its index answers."""
+
 Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
 Value = TypeVar("Value", str, str | bool | int, str | bool | int | float)
 
-_COMPOSED: Final = frozenset({*COLUMNS, WHOLE_TITLE})
+_NOT_INDEXED: Final[Indexed] = {}
+_OF_ANY_KIND: Final = (Exists, IsEmpty, IsNull, Nested)
+"""Filters that an index of any kind answers."""
 
-_EXACT: Final = 2**53
-"""Doubles tell integers apart below it."""
-
+_INT64: Final = 2**63
+_FAN: Final = 4
 _CHECKS: Final = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+_UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)?)?")
 """RFC 3339, a date, or one with a time of day; Qdrant reads those without an offset in UTC."""
 
 _CLAUSES: Final[Mapping[str, str]] = {"any_of": "should", "all_of": "must", "none_of": "must_not"}
 
 
-def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
-    """The filter as one condition for a `must` list; `of_object`: on an object of an array."""
+def condition(wanted: AnyFilter, indexed: Indexed = _NOT_INDEXED, *, array: str = "") -> Condition:
+    """The filter as one condition for a `must` list, of the spellings and values that the `indexed` fields suggest.
+
+    `array`: on an object of that array, whose name ends in `[].`.
+    """
     if isinstance(wanted, Group):
-        return {_CLAUSES[wanted.kind]: [condition(each, of_object=of_object) for each in wanted.filters]}
-    field = wanted.field
+        return {_CLAUSES[wanted.kind]: [condition(each, indexed, array=array) for each in wanted.filters]}
+    paths = _asked_paths(wanted, indexed, array)
+    match wanted:
+        case Exists(value=there) | IsEmpty(value=there):
+            there = there is isinstance(wanted, Exists)
+            if array:
+                # By an index, `is_empty` tells of all objects of the array together.
+                counted = _any_of([{"key": path, "values_count": {"gte": 1}} for path in paths])
+                return counted if there else {"must_not": [counted]}
+            missing: list[Condition] = [{"is_empty": {"key": path}} for path in paths]
+            return {"must_not": [_all_of(missing)]} if there else _all_of(missing)
+        case NoneOf() | IsNull(value=False):
+            return {"must_not": [_any_of([_on_path(wanted, path, indexed, array) for path in paths])]}
+    return _any_of([_on_path(wanted, path, indexed, array) for path in paths])
+
+
+def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Condition:
+    """The condition of one spelling of a filter's field; of `none_of`, and of `is_null: false`, the opposite."""
     match wanted:
         case Eq(value=value):
-            return _any_of([_equal(field, form) for form in _forms(wanted, [value], of_object)])
-        case AnyOf(value=values):
-            return _in(field, _forms(wanted, values, of_object))
-        case NoneOf(value=values):
-            return {"must_not": [_in(field, _forms(wanted, values, of_object))]}
+            return _any_of([_equal(path, form) for form in _forms([value])])
+        case AnyOf(value=values) | NoneOf(value=values):
+            return _in(path, _forms(values), indexed.get(f"{array}{path}", frozenset()))
         case Range(value=bounds):
-            return {"key": field, "range": bounds.given}
-        case DateRange(value=bounds):
-            return {"key": field, "range": {name: _time(bound) for name, bound in bounds.given.items()}}
-        case Exists(value=there) if of_object:
-            # By an index, `is_empty` tells of all objects of the array together.
-            counted: Condition = {"key": field, "values_count": {"gte": 1}}
-            return counted if there else {"must_not": [counted]}
-        case Exists(value=there):
-            missing: Condition = {"is_empty": {"key": field}}
-            return {"must_not": [missing]} if there else missing
+            doubles, edges = _as_doubles(bounds.given)
+            whole = [each for numbers in edges for each in numbers if _holds(each, bounds.given)]
+            listed: list[Condition] = [{"key": path, "match": {"any": whole}}] if whole else []
+            return _any_of([{"key": path, "range": doubles}, *listed])
+        case DateRange(value=times):
+            return {"key": path, "range": {name: _time(bound) for name, bound in times.given.items()}}
         case Prefix(value=start):
-            forms = _forms(wanted, [start], of_object)
-            return _any_of([{"key": field, "match": {"prefix": form}} for form in forms])
+            return _any_of([{"key": path, "match": {"prefix": form}} for form in _forms([start])])
+        case InCircle(value=circle):
+            return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
+        case InBox(value=box):
+            return {"key": path, "geo_bounding_box": box.model_dump()}
+        case InPolygon(value=polygon):
+            rings = [{"points": [corner.model_dump() for corner in ring]} for ring in polygon.rings]
+            return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}
         case Nested(value=filters):
-            return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
+            inside = [condition(each, indexed, array=f"{array}{path}[].") for each in filters]
+            return {"nested": {"key": path, "filter": {"must": inside}}}
+    return {"is_null": {"key": path}}
 
 
-def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
-    """True if a payload matches the filter, as if its fields had no index; `of_object`: an object of an array."""
+def equal_text(path: str, text: str) -> Condition:
+    """The condition that a field equals a text, as `eq` compares it."""
+    return _any_of([_equal(path, form) for form in _forms([text])])
+
+
+def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
+    """True if a payload matches the filter, as if its fields had no index."""
     if isinstance(wanted, Group):
-        found = (matches_filter(each, payload, of_object=of_object) for each in wanted.filters)
+        found = (matches_filter(each, payload) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
-    value = value_at(payload, wanted.field)
-    elements = value if isinstance(value, list) else [value]
+    values = [value for path in _spellings(wanted) for value in find_values(payload, path)]
+    elements = [each for value in values for each in (value if isinstance(value, list) else [value])]
     match wanted:
         case Eq(value=equal):
-            forms = _forms(wanted, [equal], of_object)
+            forms = _forms([equal])
             return any(_equals(each, form) for each in elements for form in forms)
-        case AnyOf(value=values) | NoneOf(value=values):
-            forms = _forms(wanted, values, of_object)
-            return any(_is_one_of(each, forms) for each in elements) is isinstance(wanted, AnyOf)
+        case AnyOf(value=listed) | NoneOf(value=listed):
+            forms = _forms(listed)
+            return any(_equals(each, form) for each in elements for form in forms) is isinstance(wanted, AnyOf)
         case Range(value=bounds):
-            return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
-        case DateRange(value=bounds):
-            given = {name: datetime.fromtimestamp(bound, UTC) for name, bound in bounds.given.items()}
-            return any(_within(moment, given) for moment in map(_read_time, elements) if moment is not None)
-        case Exists(value=there):
-            return (value not in (None, [])) is there
+            doubles, given = _as_doubles(bounds.given)[0], bounds.given
+            numbers = filter(_is_number, elements)
+            return any(_within(each, doubles) if isinstance(each, float) else _holds(each, given) for each in numbers)
+        case DateRange(value=times):
+            moments = {name: datetime.fromtimestamp(bound, UTC) for name, bound in times.given.items()}
+            return any(_within(moment, moments) for moment in map(_read_time, elements) if moment is not None)
+        case Exists(value=there) | IsEmpty(value=there):
+            return any(value not in (None, []) for value in values) is (there is isinstance(wanted, Exists))
+        case IsNull(value=null):
+            return (None in elements) is null
         case Prefix(value=start):
-            begins = tuple(_forms(wanted, [start], of_object))
+            begins = tuple(_forms([start]))
             return any(isinstance(each, str) and each.startswith(begins) for each in elements)
+        case InCircle(value=area) | InBox(value=area) | InPolygon(value=area):
+            return any(area.contains(at) for at in map(read_coordinates, elements) if at is not None)
         case Nested(value=filters):
-            objects = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-            return any(all(matches_filter(each, one, of_object=True) for each in filters) for one in objects)
+            objects = [each for value in values if isinstance(value, list) for each in value]
+            return any(all(matches_filter(each, one) for each in filters) for one in objects if isinstance(one, dict))
 
 
 def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
@@ -131,7 +180,7 @@ def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
         if isinstance(each, Group):
             yield from fields_of(each.filters)
         else:
-            yield each.field
+            yield from spellings(each.field)
 
 
 def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
@@ -149,14 +198,14 @@ def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Itera
         yield from on_fields(inner(each) or (), f"{at}.value", f"{field}[].")
 
 
-def on_index(wanted: Wanted, indexed: Mapping[str, object] | None) -> Wanted:
+def on_index(wanted: Wanted, indexed: Indexed | None) -> Wanted:
     """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
 
     A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.
     """
     if isinstance(wanted, Group):
         return wanted.model_copy(update={wanted.kind: [on_index(each, indexed) for each in wanted.filters]})
-    if indexed is None or wanted.field != "title" or WHOLE_TITLE not in indexed or isinstance(wanted, Exists | Nested):
+    if indexed is None or wanted.field != "title" or WHOLE_TITLE not in indexed or isinstance(wanted, _OF_ANY_KIND):
         return wanted
     return wanted.model_copy(update={"field": WHOLE_TITLE})
 
@@ -169,23 +218,34 @@ def count_conditions(where: Mapping[str, Any]) -> int:
     return sum(count_conditions(inner) for name in clauses for inner in where[name]) if clauses else 1
 
 
-def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> Sequence[Value]:
-    """The values, and their other forms where a document's title or text is compared with them."""
-    if of_object or wanted.field not in _COMPOSED:
-        return values
-    composed: list[Any] = [*_compose(tuple(each for each in values if isinstance(each, str)))]
-    return composed + [each for each in values if not isinstance(each, str)]
+def _spellings(wanted: FieldFilter) -> Sequence[str]:
+    return (wanted.field,) if isinstance(wanted, Nested) else spellings(wanted.field)
+
+
+def _asked_paths(wanted: FieldFilter, indexed: Indexed, array: str = "") -> Sequence[str]:
+    """The spellings of the filter's field that indexes answer, or else all."""
+    paths = _spellings(wanted)
+    answered = [path for path in paths if len(paths) > 1 and _lacking(wanted, f"{array}{path}", indexed) is None]
+    return answered or paths
+
+
+def _forms(values: Sequence[Value]) -> Sequence[Value]:
+    """The values, and the other forms of the texts among them."""
+    forms: list[Any] = [*_spell(tuple(each for each in values if isinstance(each, str)))]
+    return forms + [each for each in values if not isinstance(each, str)] if forms else values
 
 
 # For the checks of many records by one filter; lists of values may be large, so few are kept.
 @lru_cache(32)
-def _compose(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(form for text in texts for form in (text, nfc(text))))
+def _spell(texts: tuple[str, ...]) -> tuple[Any, ...]:
+    forms = (form for text in texts for form in (text, nfc(text), nfd(text)))
+    cases = ((form, form.lower(), form.upper()) if _UUID.fullmatch(form) else (form,) for form in forms)
+    return tuple(dict.fromkeys(chain.from_iterable(cases)))
 
 
 def _is_double(value: str | bool | int | float) -> TypeGuard[int | float]:
     """True for a number that is compared as a double."""
-    return isinstance(value, float) or (type(value) is int and abs(value) < _EXACT)
+    return isinstance(value, float) or (type(value) is int and abs(value) < EXACT)
 
 
 def _equal(field: str, value: str | bool | int | float) -> Condition:
@@ -195,17 +255,66 @@ def _equal(field: str, value: str | bool | int | float) -> Condition:
     return {"key": field, "match": {"value": value}}
 
 
+def _all_of(conditions: Sequence[Condition]) -> Condition:
+    return conditions[0] if len(conditions) == 1 else {"must": [*conditions]}
+
+
 def _any_of(conditions: Sequence[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else {"should": [*conditions]}
 
 
-def _in(field: str, values: Sequence[str | bool | int]) -> Condition:
+def _in(field: str, values: Sequence[str | bool | int], index: frozenset["Ask"]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
-    # Qdrant's lists are of one type, and never of booleans.
-    kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, integers) if kind]
+    # Qdrant's lists are of one type, and never of booleans or floats. An index of integers has 1.0 as 1.
+    apart = [] if Ask.INTEGER in index else [value for value in integers if _is_double(value)]
+    whole = [value for value in integers if Ask.INTEGER in index or not _is_double(value)]
+    kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, whole) if kind]
+    if apart:
+        kinds.append(_one_of(field, sorted(set(apart)), len(apart) if index & _RANGES else _FAN))
     return _any_of([*kinds, *({"key": field, "match": {"value": value}} for value in sorted(booleans))])
+
+
+def _one_of(field: str, numbers: Sequence[int], most: int) -> Condition:
+    """The condition that a field equals one of these numbers, at most that many side by side.
+
+    Without an index Qdrant reads the payload for each condition: of ranges in ranges it tries few.
+    """
+    if len(numbers) <= most:
+        return _any_of([_equal(field, number) for number in numbers])
+    size = -(-len(numbers) // most)
+    parts = [_one_of(field, numbers[start : start + size], most) for start in range(0, len(numbers), size)]
+    return {"must": [{"key": field, "range": {"gte": numbers[0], "lte": numbers[-1]}}, {"should": parts}]}
+
+
+def _as_doubles(bounds: Mapping[str, float]) -> tuple[Mapping[str, float], Sequence[range]]:
+    """Bounds as Qdrant compares them, by doubles, and the integers next to them that it would not tell apart.
+
+    Where a bound is an integer beyond ±2^53, the range begins or ends at the first double of which all integers that
+    round to it are within.
+    """
+    if int not in map(type, bounds.values()):
+        return bounds, ()
+    doubles: dict[str, float] = {}
+    edges: list[range] = []
+    for name, bound in bounds.items():
+        if type(bound) is not int:
+            doubles[name] = bound
+        elif name.startswith("g"):
+            least = bound + (name == "gt")
+            doubles["gte"] = nextafter(least - 1, inf)
+            edges.append(range(least, min(int(doubles["gte"]), _INT64)))
+        else:
+            most = bound - (name == "lt")
+            doubles["lte"] = nextafter(most + 1, -inf)
+            edges.append(range(max(int(doubles["lte"]) + 1, -_INT64), most + 1))
+    return doubles, edges
+
+
+def _holds(value: int, bounds: Mapping[str, float]) -> bool:
+    """True if an integer is within bounds: exactly, where a bound is an integer that doubles do not tell apart."""
+    return all(_CHECKS[name](value if type(bound) is int else float(value), bound) for name, bound in bounds.items())
 
 
 def _time(seconds: float) -> str:
@@ -216,13 +325,9 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_one_of(value: object, values: Sequence[object]) -> bool:
-    return any(type(value) is type(each) and value == each for each in values)
-
-
 def _equals(value: object, wanted: str | bool | int | float) -> bool:
     if not _is_double(wanted):
-        return _is_one_of(value, [wanted])
+        return type(value) is type(wanted) and value == wanted
     return _is_number(value) and float(value) == float(wanted)
 
 
@@ -264,6 +369,14 @@ _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
 }
 """Type of index -> the questions that it answers, each with its parameter and whether that is on by default."""
 
+_RANGES: Final = frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})
+_ASKS: Final = {
+    (bool, False): frozenset({Ask.BOOL}),
+    (int, True): _RANGES | {Ask.INTEGER},
+    (int, False): frozenset({Ask.INTEGER}),
+}
+"""Type of a value, and if doubles tell it apart -> the kinds of index that find it."""
+
 ORDERING: Final = frozenset({"integer", "float", "datetime"})
 """Types of indexes that give an order."""
 
@@ -282,28 +395,35 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
     """
     match wanted:
         case Eq(value=value):
-            return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})] if _is_double(value) else _asks_of([value])
+            return [_RANGES] if _is_double(value) else _asks_of([value])
         case AnyOf(value=values) | NoneOf(value=values):
             return _asks_of(values)
-        case Range():
-            return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})]
+        case Range(value=bounds):
+            exact = [frozenset({Ask.INTEGER})] if any(_as_doubles(bounds.given)[1]) else []
+            return [_RANGES, *exact]
         case DateRange():
             return [frozenset({Ask.DATETIME})]
-        case Exists():
+        case Exists() | IsEmpty() | IsNull():
             return [frozenset(Ask)]
+        case InCircle() | InBox() | InPolygon():
+            return [frozenset({Ask.GEO})]
         case Prefix():
             return [frozenset({Ask.PREFIX})]
         case Nested():
             return []
 
 
-def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
+def missing_indexes(wanted: FieldFilter, indexed: Indexed) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
-    there = indexed.get(wanted.field, frozenset())
+    return _lacking(wanted, _asked_paths(wanted, indexed)[0], indexed)
+
+
+def _lacking(wanted: FieldFilter, path: str, indexed: Indexed) -> list[Ask] | None:
+    there = indexed.get(path, frozenset())
     return next((sorted(any_of) for any_of in asks(wanted) if not any_of & there), None)
 
 
-def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Mapping[str, frozenset[Ask]]) -> None:
+def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Indexed) -> None:
     """Raise InputError `invalid` for a filter on a field that no index answers, in a collection that needs one.
 
     Each filter has its path in the event before it.
@@ -319,11 +439,10 @@ def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Mapping[st
 def _asks_of(values: Sequence[str | bool | int | float]) -> list[frozenset[Ask]]:
     """The questions of a comparison by value, of strings, of booleans and of integers apart."""
     strings = [value for value in values if isinstance(value, str)]
-    others = {Ask.BOOL if isinstance(value, bool) else Ask.INTEGER for value in values if not isinstance(value, str)}
-    found = [frozenset({each}) for each in others]
+    found = {_ASKS[type(value), _is_double(value)] for value in values if not isinstance(value, str)}
     if strings:
-        found.append(frozenset({Ask.KEYWORD, Ask.UUID} if all(map(_is_uuid, strings)) else {Ask.KEYWORD}))
-    return found
+        found.add(frozenset({Ask.KEYWORD, Ask.UUID} if all(map(_is_uuid, strings)) else {Ask.KEYWORD}))
+    return sorted(found, key=sorted)
 
 
 def _is_uuid(value: str) -> bool:

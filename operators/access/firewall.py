@@ -14,12 +14,12 @@
   stages remove such records from the answer and count them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from operators.access.filters import condition, fields_of, matches_filter, on_index
+from operators.access.filters import Condition, condition, fields_of, matches_filter
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
 from schemas.filters import AnyFilter
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tier
@@ -58,13 +58,13 @@ class AccessFilter:
         """True if the query may not see all documents of its namespace."""
         return self.tiers is not None or bool(self.filters)
 
-    def conditions(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-        """Qdrant's conditions for the `must` list of every leg; filters may be on `indexed` fields, None: on all."""
-        return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible(indexed)]
+    def conditions(self, write: Callable[[AnyFilter], Condition] = condition) -> list[Condition]:
+        """Qdrant's conditions for the `must` list of every leg; `write` writes a filter as the collection needs it."""
+        return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible(write)]
 
-    def visible(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    def visible(self, write: Callable[[AnyFilter], Condition] = condition) -> list[Condition]:
         """The conditions about tier, labels and the policy's filters alone, for any namespace."""
-        conditions: list[dict[str, Any]] = [condition(on_index(each, indexed)) for each in self.filters]
+        conditions = list(map(write, self.filters))
         if self.tiers is None:
             return conditions
         if self.blocked:

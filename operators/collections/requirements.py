@@ -42,7 +42,7 @@ STOPPED: Final = "rankstream index does not start"
 
 
 _TYPES: Final[Mapping[str, Schema]] = {
-    **{kind: {"type": kind} for kind in ("integer", "float", "bool", "datetime")},
+    **{kind: {"type": kind} for kind in ("integer", "float", "bool", "datetime", "geo")},
     "keyword": {"type": "keyword", "prefix": True},
 }
 """The configuration's names of indexes."""

@@ -23,7 +23,7 @@ from typing import ClassVar, Final, TypeVar
 import structlog
 from typing_extensions import override
 
-from operators.access.filters import check_indexes, condition, on_fields, on_index
+from operators.access.filters import check_indexes, on_fields
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import bisect
@@ -289,7 +289,7 @@ class Writer(DocumentStage[InputError | None]):
         """Delete what a deletion of many names. Its error, if it is refused."""
         filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
-        forgotten = Forgotten.of(deletion.version, [condition(on_index(each, able.indexed)) for each in filters])
+        forgotten = Forgotten.of(deletion.version, [able.condition(each) for each in filters])
         try:
             if able.indexed is not None:
                 check_indexes(on_fields(filters, "filters"), able.indexed)

@@ -25,6 +25,8 @@ from schemas import document as keys
 from schemas.document import DeletionEvent, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import HALF_REPLACED, check_dimension, validate
+from schemas.filters import find_values
+from schemas.geo import read_coordinates
 from schemas.settings import DocumentSettings
 
 _CONTENT: Final = ("title", keys.TEXT, keys.VECTOR, keys.LANG)
@@ -67,6 +69,7 @@ class DocumentDecoder:
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     read: tuple[str, ...] = keys.COLUMNS
     searched: tuple[str, ...] = keys.COLUMNS
+    geo_fields: tuple[str, ...] = ()
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
@@ -87,6 +90,8 @@ class DocumentDecoder:
         check_dimension(event.vector, self.dimension)
         if event.op == "patch":
             self._check_patch(event)
+        for path in self.geo_fields:
+            _check_points(path, event.model_extra or {})
         point, lifetime = point_id(destination, namespace, event.id), self.documents.expire_after.get(namespace)
         return DocumentInFlight(
             message, event, destination, namespace, collection, point, version, read=self.read, lifetime=lifetime
@@ -123,6 +128,16 @@ def read_deletion(given: dict[str, Any]) -> DeletionEvent:
             cure = "the event's own `namespace` says this; leave the filter out"
             raise invalid(f"{place}.field", cure, keys.NAMESPACE)
     return event
+
+
+def _check_points(path: str, fields: Mapping[str, Any]) -> None:
+    for value in find_values(fields, path):
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None and ((place := read_coordinates(each)) is None or not place.on_earth):
+                wanted = (
+                    "a point {lat, lon} is expected, from -90 to 90 and from -180 to 180 degrees, or a list of points"
+                )
+                raise invalid(path, wanted, each)
 
 
 def _version(message: Message) -> float:

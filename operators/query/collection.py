@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
-from operators.access.filters import Ask
+from operators.access.filters import Ask, Condition, condition, on_index
 from schemas.document import CREATED, DESTINATION, TEXT, VERSION, WHOLE_TITLE
 from schemas.errors import invalid
+from schemas.filters import AnyFilter
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,10 @@ class Capabilities:
         fields = {field for field, asks in self.fields.items() if asks & _GROUPING}
         own = {"title"} if WHOLE_TITLE in fields else set()
         return frozenset(own.union(field for field in fields if not field.startswith("_")))
+
+    def condition(self, wanted: AnyFilter) -> Condition:
+        """The filter as a condition that the collection's indexes answer, as far as they can."""
+        return condition(on_index(wanted, self.indexed), self.fields)
 
     def matches_words(self, columns: Iterable[str]) -> bool:
         """True if filters may ask for words of these fields: by an index, or where filters need none."""

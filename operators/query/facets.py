@@ -19,7 +19,7 @@ from operators.query.backend_answers import Hits
 from operators.query.search import COUNTED, Condition, Count, Counts, Found, Program, Request, Words
 from schemas.facets import Facet
 from schemas.fields import rfc3339
-from schemas.filters import Bounds, DateRange, FieldFilter, Range, value_at
+from schemas.filters import Bounds, DateRange, FieldFilter, Range, find_values, spellings
 
 Payload = Mapping[str, Any]
 Shown = Mapping[str, Any]
@@ -95,8 +95,8 @@ def _read(facets: Sequence[Facet], hits: Hits, most: int, guard: AccessFilter | 
 
 
 def _values(payload: Payload, field: str) -> set[str | int]:
-    value = value_at(payload, field)
-    elements = value if isinstance(value, list) else [value]
+    found = (value for path in spellings(field) for value in find_values(payload, path))
+    elements = [each for value in found for each in (value if isinstance(value, list) else [value])]
     whole = (int(each) if isinstance(each, float) and each.is_integer() else each for each in elements)
     return {each for each in whole if isinstance(each, str | int)}
 

@@ -187,8 +187,8 @@ class FieldMap:
                 return self._of_times({**condition, "key": self.path(key)})
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
-            case {"is_empty": {"key": str(key)}}:
-                return NOTHING if key in self._absent else {"is_empty": {"key": self.path(key)}}
+            case {"is_empty": {"key": str(key)}} | {"is_null": {"key": str(key)}}:
+                return NOTHING if key in self._absent else {kind: {"key": self.path(key)} for kind in condition}
             case {"nested": {"key": str(key), "filter": inner}}:
                 return {"nested": {"key": self.path(key), "filter": inner}}
             case {"has_id": _}:

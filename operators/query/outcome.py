@@ -21,13 +21,14 @@ from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
 from schemas.errors import Reason
-from schemas.filters import OrderBy, value_at
+from schemas.filters import value_at
+from schemas.query import OrderBy
 from schemas.recipes.stages import LlmRerank
 from schemas.result import PINNED, VECTOR, LegStatus
 
 
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
-    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
+    """The candidates by the values of a field: numbers, times as Unix seconds, or metres from points to another.
 
     Of several values the first in the order counts. Candidates of one value stay in the order of their ranks; those
     without a value come last.
@@ -47,6 +48,8 @@ def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
 
 
 def _values(payload: Payload, order_by: OrderBy) -> list[int | float]:
+    if order_by.geo_distance is not None:
+        return [*order_by.geo_distance.of(payload)]
     own, name = own_time(payload, order_by), order_by.field
     if own is not None:
         return [own / 1000]

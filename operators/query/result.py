@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any, Final
 
-from operators.access.filters import fields_of
+from operators.access.filters import fields_of, on_fields
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Query
 from operators.query.in_flight import InFlight
@@ -22,9 +22,9 @@ from operators.ranking.fusion import resolve_decay
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, FIELDS, MARKS
 from schemas.errors import Reason
-from schemas.filters import names_of
+from schemas.filters import InCircle, names_of
 from schemas.pool import encode_vector
-from schemas.query import QueryShape
+from schemas.query import GeoDistance, QueryEvent, QueryShape
 from schemas.recipes.fusion import Decay
 from schemas.result import FACETS, KEYWORD, PINNED, STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
@@ -329,7 +329,9 @@ def _hits(
     unseen = _unseen(asked.plan)
     if asked.ruling is not None and any(is_hidden(name, asked.plan.hidden) for name in asked.ruling.reads):
         unseen |= {STAGE}
-    shown = {each.id: _show(each, legs[each.id], outcome, view, unseen) for each in documents}
+    # Nothing else of a query names a point.
+    origin = _origin(asked.event) if asked.event.filters or asked.event.order_by is not None else None
+    shown = {each.id: _show(each, legs[each.id], outcome, view, unseen, origin) for each in documents}
     hits = [{"rank": rank, **shown[each.id]} for rank, each in enumerate(results, asked.skip + 1)]
     if outcome.results.grouping is not None:
         for hit, best in zip(hits, results, strict=True):
@@ -339,8 +341,21 @@ def _hits(
     return hits
 
 
+def _origin(event: QueryEvent) -> GeoDistance | None:
+    """The point that a query orders by, or else the centre of its first circle, with the field that is compared."""
+    if event.order_by is not None and event.order_by.geo_distance is not None:
+        return event.order_by.geo_distance
+    circles = (each for _, each in on_fields(event.filters, "") if isinstance(each, InCircle))
+    return next((GeoDistance(field=each.field, lat=each.value.lat, lon=each.value.lon) for each in circles), None)
+
+
 def _show(
-    candidate: Candidate, legs: Mapping[str, Any], outcome: Outcome, view: View, unseen: Set[str]
+    candidate: Candidate,
+    legs: Mapping[str, Any],
+    outcome: Outcome,
+    view: View,
+    unseen: Set[str],
+    origin: GeoDistance | None,
 ) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
@@ -354,6 +369,8 @@ def _show(
         **view.document(text, payload, outcome.hints.get(id_, ())),
         "legs": legs,
     }
+    if origin is not None and (distances := origin.of(fields)):
+        hit["distance_m"] = min(distances)
     if view.returned is not None and view.returned.neighbours:
         hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))
     if outcome.relevance is not None and (fit := outcome.relevance.of(id_)) is not None:

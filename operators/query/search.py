@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
-from operators.access.filters import Ask
 from operators.query.backend_answers import Hits, OrderValue, parse_point_id
+from operators.query.collection import Capabilities
 from operators.ranking.grouping import first_of_groups, key_of
 from operators.text.lexer import Leaf
 from operators.wire.message import Trace
@@ -207,12 +207,11 @@ LEAVES: Final = 6
 
 
 class Groups(NamedTuple):
-    """The groups by a field that a search is to find, `wanted` of them; one request gives at most `most` candidates."""
+    """The groups by a field that a search is to find, `wanted` of them, in a collection that is `able` to so much."""
 
     field: str
     wanted: int
-    most: int
-    indexed: Mapping[str, frozenset[Ask]] | None
+    able: Capabilities
 
     def search(self, limit: int, start: Callable[[Narrow], Program]) -> Program:
         """The hits of a search, and of further ones until they are of enough groups, or all groups are found."""
@@ -222,7 +221,7 @@ class Groups(NamedTuple):
         for _ in range(_ROUNDS):
             if last < limit or len(self._first(hits)) >= self.wanted:
                 break
-            limit = min(4 * limit, self.most)
+            limit = min(4 * limit, self.able.most)
             try:
                 more = yield from start(self._beyond(hits, limit))
             except BackendError as error:
@@ -236,18 +235,17 @@ class Groups(NamedTuple):
         return first_of_groups(hits.payloads, self.field)
 
     def _beyond(self, found: Hits, limit: int) -> Narrow:
+        indexed = self.able.indexed
 
         def others(keys: list[Any]) -> FieldFilter:
-            return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)
+            return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), indexed)
 
         keys: list[Any] = []
         alone: list[Any] = []
         for rank in self._first(found):
             key = key_of(found.payloads[rank], self.field)
             # Where filters need an index, only values of its own type can be left out.
-            if key is None or (
-                self.indexed is not None and filters.missing_indexes(others([key]), self.indexed) is not None
-            ):
+            if key is None or (indexed is not None and filters.missing_indexes(others([key]), indexed) is not None):
                 alone.append(parse_point_id(found.ids[rank]))
             else:
                 keys.append(key)
@@ -256,7 +254,7 @@ class Groups(NamedTuple):
             # A document with several values is of none of their groups, and `none_of` would leave it out.
             of_others = others(keys)
             several = {"key": of_others.field, "values_count": {"gt": 1}}
-            must = [{"should": [filters.condition(of_others), several]}]
+            must = [{"should": [filters.condition(of_others, self.able.fields), several]}]
         must_not = [{"has_id": alone}] if alone else []
 
         def narrow(body: Body) -> Body:

@@ -41,6 +41,7 @@ from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.facets import Facet
+from schemas.filters import spellings
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
@@ -249,7 +250,7 @@ class Bodies:
             return None
         must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
-            must += query.asked.access_filter.visible(query.retrieval.capabilities.indexed)
+            must += query.asked.access_filter.visible(query.retrieval.capabilities.condition)
         return {"must": must} if must else None
 
     def _scope(self, query: InFlight) -> list[Condition]:
@@ -259,16 +260,16 @@ class Bodies:
 
     def _criteria(self, query: InFlight) -> list[Criterion]:
         """The conditions that the query itself sets."""
-        event, indexed = query.asked.event, query.retrieval.capabilities.indexed
+        event, able = query.asked.event, query.retrieval.capabilities
         scopes = ((SUBJECT, event.subject), (ACTOR_TYPE, event.actor_type))
         criteria = [
-            Criterion(key, frozenset({key}), {"key": key, "match": {"value": value}})
+            Criterion(key, frozenset({key}), filters.equal_text(key, value))
             for key, value in scopes
             if value is not None
         ]
         for number, each in enumerate(event.filters):
-            condition = filters.condition(filters.on_index(each, indexed))
-            criteria.append(Criterion(f"filters.{number}", frozenset(filters.fields_of([each])), condition))
+            fields = frozenset(filters.fields_of([each]))
+            criteria.append(Criterion(f"filters.{number}", fields, able.condition(each)))
         if (like := event.like) is not None and like.every_id:
             # Examples are no results.
             others: Condition = {"must_not": [{"key": "id", "match": {"any": like.every_id}}]}
@@ -284,16 +285,16 @@ class Bodies:
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
         if criteria:
             must += [each.condition for each in criteria]
-        indexed = query.retrieval.capabilities.indexed
+        able = query.retrieval.capabilities
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
-            must += guard.conditions(indexed)
+            must += guard.conditions(able.condition)
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if asked.event.reflections_only:
             return {"must": [*must, reflections]}
         # Where filters need an index, and the type has none, there are no reflections to leave out.
-        if query.asked.plan.include_reflections or (indexed is not None and TYPE not in indexed):
+        if query.asked.plan.include_reflections or (able.indexed is not None and TYPE not in able.indexed):
             return {"must": must}
         return {"must": must, "must_not": [reflections]}
 
@@ -315,7 +316,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
         return None
     if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
         return None
-    return Groups(grouping.field, max(1, limit // PER_GROUP), able.most, able.indexed)
+    return Groups(grouping.field, max(1, limit // PER_GROUP), able)
 
 
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:
@@ -365,7 +366,7 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
         if asked.event.reflections_only:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:
-            wanted |= {order_by.field, ORDERED.get(order_by.field, order_by.field)}
+            wanted |= {ORDERED.get(order_by.field, order_by.field), *spellings(order_by.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:

@@ -6,12 +6,13 @@ A document's quality, its worth for any query, comes from its salience, confiden
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Payload, best_first, rescore
+from operators.ranking.fusion import ResolvedDecay, weigh_age
 from operators.ranking.run import Run, number
 from operators.text.dates import TemporalExpression
-from schemas.recipes.stages import Composite, Temporal
+from schemas.recipes.stages import Composite, Proximity, Temporal
 
 Column = list[float]
 
@@ -188,6 +189,26 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     scores = [candidate.score + stage.boost * share for candidate, share in zip(candidates, near, strict=True)]
     named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
     run.explain(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
+    rescore(candidates, scores)
+    return best_first(candidates)
+
+
+def rank_by_distance_from(candidates: Sequence[Candidate], stage: Proximity, run: Run) -> list[Candidate]:
+    """(1 - weight) * score / maximum + weight * nearness of the nearest point; without an origin nothing changes.
+
+    Nearness falls with the metres as the weight of an age with the days, and is least without a point.
+    Source: own; the fall is that of BubbleFish Nexus' `query.FinalScore`.
+    """
+    if stage.origin is None:
+        return list(candidates)
+    relevance, highest = _scale_to_maximum([candidate.score for candidate in candidates])
+    metres = [min(stage.origin.of(candidate.payload), default=None) for candidate in candidates]
+    fall = ResolvedDecay(stage.mode, stage.half_distance_m, stage.half_distance_m)
+    nearness = [weigh_age(distance, fall) for distance in metres]
+    both = zip(relevance, nearness, strict=True)
+    scores = [(1 - stage.weight) * share + stage.weight * near for share, near in both]
+    columns: dict[str, Iterable[Any]] = {"relevance": relevance, "distance_m": metres, "nearness": nearness}
+    run.explain(stage, candidates, scores, columns, {"maximum": highest})
     rescore(candidates, scores)
     return best_first(candidates)
 

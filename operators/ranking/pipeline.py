@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
-from operators.ranking.composite import composite, temporal
+from operators.ranking.composite import composite, rank_by_distance_from, temporal
 from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.distance import rank_by_distance
@@ -41,6 +41,7 @@ _LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, 
     stages.Reflections: boost_reflections,
     stages.Composite: composite,
     stages.Temporal: temporal,
+    stages.Proximity: rank_by_distance_from,
     stages.Wishes: grant,
     stages.Versions: versions,
 }

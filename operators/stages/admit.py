@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
-from operators.access.filters import check_indexes, condition, count_conditions, on_fields
+from operators.access.filters import check_indexes, count_conditions, on_fields
 from operators.collections.catalogue import Catalogue
 from operators.query.facets import within_ranges
 from operators.query.field_map import SAME, FieldMap
@@ -19,10 +19,14 @@ from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import FieldError, Reason, invalid
 from schemas.filters import AnyOf, Exists
-from schemas.query import Like
+from schemas.query import Like, QueryShape
 from schemas.result import FUZZY, RetrievalStage
 
 _NOT_EXCLUDED: Final = "NOT: filters of the collection need an index, and a searched field has none of its words"
+_NO_DISTANCES: Final = (
+    "a lookup is ordered by an index, and none has distances: give a text or a vector, or leave the order out and sort"
+    " by distance_m, which results have with a filter geo_radius"
+)
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
 
 
@@ -65,7 +69,10 @@ class Admission:
             capabilities = capabilities.without("dense_context", "sparse_context")
         query.retrieval.capabilities = capabilities
         _check_visible(query)
-        if event.order_by is not None:
+        if event.order_by is not None and event.order_by.geo_distance is not None:
+            if asked.shape is not QueryShape.SEARCH:
+                raise invalid("order_by.geo_distance", _NO_DISTANCES, event.order_by.field)
+        elif event.order_by is not None:
             _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:
             self._check_values("group_by", query.asked.plan.grouping.field, "group", capabilities.groups)
@@ -86,7 +93,7 @@ class Admission:
                 by_id = AnyOf(field="id", op="any_of", value=[*event.like.every_id])
                 check_indexes([("like", by_id)], capabilities.indexed)
         if (most := capabilities.conditions) is not None:
-            conditions = sum(count_conditions(condition(each)) for each in event.filters)
+            conditions = sum(count_conditions(capabilities.condition(each)) for each in event.filters)
             if conditions > most:
                 allowed = f"the collection's strict mode allows {most} conditions (filter_max_conditions)"
                 raise invalid("filters", allowed, conditions)

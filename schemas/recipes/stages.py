@@ -8,6 +8,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT, FIELDS, MARKS, TIMES
 from schemas.fields import Strict
+from schemas.filters import FieldName, spellings
+from schemas.geo import Latitude, Longitude
+from schemas.query import GeoDistance
 from schemas.result import KEYWORD, VECTOR
 
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -179,6 +182,33 @@ class Temporal(RecipeStage):
     """rules: English phrases and ISO dates; chat: the chat model, in any language."""
 
 
+class Proximity(RecipeStage):
+    """Near documents get a higher score: (1 - weight) * score / greatest score + weight * nearness, which falls with
+    the distance.
+    """
+
+    name: ClassVar = "near"
+    field: FieldName = Field(default="location", description="Payload field with a document's points.")
+    lat: Latitude | None = Field(default=None, description="Degrees north of the point; null: the stage does nothing.")
+    lon: Longitude | None = Field(default=None, description="Degrees east of it; null: the stage does nothing.")
+    weight: Share = Field(default=0.3, description="Share of the nearness.")
+    mode: Literal["exponential", "step"] = "exponential"
+    """exponential: nearness halves with each half_distance_m; step: it is 1 within that distance, else 0.1."""
+    half_distance_m: Annotated[float, Field(ge=1, le=1e8, allow_inf_nan=False)] = 1000.0
+    """Metres in which nearness halves, or of the step."""
+
+    @cached_property
+    def origin(self) -> GeoDistance | None:
+        """The distances that count."""
+        if self.lat is None or self.lon is None:
+            return None
+        return GeoDistance(field=self.field, lat=self.lat, lon=self.lon)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(spellings(self.field)) if self.origin is not None else NOTHING
+
+
 class Wishes(RecipeStage):
     """Wishes in words: score - weight * the wishes of the query's text that a document fails."""
 
@@ -257,6 +287,6 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Reflections, Composite, Temporal, Wishes, Versions),
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Reflections, Composite, Temporal, Proximity, Wishes, Versions),
     *DISTANCE,
 )

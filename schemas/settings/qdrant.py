@@ -233,8 +233,9 @@ class QdrantSettings(Backend):
     """Place of a document's id: its payload, or it is the point's own id, a UUID or an integer. Default: payload."""
     namespaces: Index[Literal["payload", "none"]] = "payload"
     """Place of a document's namespace: its payload; none: all are in defaults.namespace. Default: payload."""
-    indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(default={})
-    """Payload field -> type of its index; add the fields that queries filter or order by."""
+    indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime", "geo"]]] = Field(default={})
+    """Payload field -> type of its index; add the fields that queries filter or order by. Documents whose field of the
+    type geo is no point are refused."""
     owned: Annotated[list[str], _PHYSICAL] = Field(default=[])
     """Qdrant collections that rankstream may write to although their metadata do not say that it created them. Default:
     none; every other collection that exists is only read. Name a collection of `destinations` or `collections` here if

@@ -28,6 +28,7 @@ from qdrant_edge import (
     ValuesCount,
 )
 
+from operators.clients.qdrant_edge.conversions import make_filter
 from tests.qdrant_server.refusals import bad_request
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def _conditions(clause: object) -> list[ConditionType] | None:
 
 def _condition(body: Any) -> ConditionType:
     match body:
+        case {"key": str(), "geo_radius": _} | {"key": str(), "geo_bounding_box": _} | {"key": str(), "geo_polygon": _}:
+            return make_filter({"must": [body]})
         case {"key": str(key)}:
             return _field(key, body)
         case {"has_id": list(ids)}:

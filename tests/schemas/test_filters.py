@@ -17,11 +17,13 @@ from schemas.filters import (
     Eq,
     Filters,
     Group,
+    IsEmpty,
+    IsNull,
     Nested,
-    OrderBy,
     Range,
     names_of,
 )
+from schemas.query import OrderBy
 
 
 class Query(BaseModel):
@@ -114,11 +116,8 @@ def test_a_time_is_read_in_either_form() -> None:
         ("exists", 1, "filters.1.value: Input should be a valid boolean (1)"),
         ("prefix", "", "filters.1.value: String should have at least 1 character"),
         ("prefix", 1, "filters.1.value: Input should be a valid string"),
-        (
-            "matches",
-            "red",
-            "one of eq, any_of, none_of, range, date_range, exists, prefix and nested is expected as op, or a group",
-        ),
+        ("matches", "red", "one of eq, any_of, none_of, range, date_range, exists, is_empty, is_null, prefix"),
+        ("is_null", None, "filters.1.value: Input should be a valid boolean"),
     ],
 )
 def test_a_wrong_value_is_named(op: str, value: Any, said: str) -> None:
@@ -143,7 +142,7 @@ def test_a_field_is_a_plain_path(field: str) -> None:
     [
         ("", "String should have at least 1 character"),
         ("x" * 257, "String should have at most 256 characters"),
-        *((name, "letters, digits, _ and - are expected") for name in ("a b", "a[]", "a[0]", '"a', "a/b", "a\n")),
+        *((name, "letters, digits, _ and - are expected") for name in ("a b", "[].a", "a[0]", '"a', "a/b", "a\n")),
         *(
             (name, "letters, digits, _ and - are expected")
             for name in ("a..b", ".a", "a.", "e\u0301", '"a".', '"a\\"', '""', '"a\n"')
@@ -160,6 +159,21 @@ def test_another_field_is_refused(field: str, said: str) -> None:
     assert message.startswith("filters.0.field: ")
     assert said in message
     assert said in refusal(order_by={"field": field})
+
+
+def test_the_list_of_a_path_stands_in_brackets() -> None:
+    """In filters: brackets at the end say nothing, and results are neither ordered nor grouped by several values."""
+    for field, kept in (("a[].b", "a[].b"), ("a[].b[]", "a[].b"), ("a[]", "a"), ('"a"[]."b c"', 'a[]."b c"')):
+        assert asked("eq", 1, field).field == kept
+    assert "letters, digits, _ and - are expected" in refusal(order_by={"field": "a[].b"})
+
+
+def test_what_is_missing_needs_no_value() -> None:
+    """`is_empty` and `is_null` are true where nothing is said, and a bound keeps each digit of an integer."""
+    read = Query.model_validate({"filters": [{"field": "a", "op": op} for op in ("is_empty", "is_null")]})
+    assert [each.value for each in read.filters if isinstance(each, IsEmpty | IsNull)] == [True, True]
+    [bounds] = Query.model_validate({"filters": [{"field": "a", "op": "range", "value": {"lt": 2**53 + 1}}]}).filters
+    assert '"lt":9007199254740993' in bounds.model_dump_json()
 
 
 def test_a_filter_has_three_fields() -> None:

@@ -137,7 +137,7 @@ def test_what_is_found_may_have_an_order(searched: dict[str, Any]) -> None:
     order = {"field": "year", "direction": "desc"}
     asked = event(**searched, subject="s", order_by=order)
     assert asked.order_by is not None
-    assert asked.order_by.model_dump() == order
+    assert asked.order_by.model_dump(by_alias=True, exclude_unset=True) == order
     assert "order_by and reflections_only" in refusal(**searched, reflections_only=True, order_by=order)
 
 

@@ -49,10 +49,20 @@ def _condition(body: Mapping[str, Any]) -> edge.ConditionType:
             return edge.FieldCondition(key, range=(edge.RangeDateTime if of_times else edge.RangeFloat)(**bounds))
         case {"key": str(key), "values_count": bounds}:
             return edge.FieldCondition(key, values_count=edge.ValuesCount(**bounds))
+        case {"key": str(key), "geo_radius": {"center": center, "radius": radius}}:
+            return edge.FieldCondition(key, geo_radius=edge.GeoRadius(edge.GeoPoint(**center), radius))
+        case {"key": str(key), "geo_bounding_box": corners}:
+            box = edge.GeoBoundingBox(**{corner: edge.GeoPoint(**place) for corner, place in corners.items()})
+            return edge.FieldCondition(key, geo_bounding_box=box)
+        case {"key": str(key), "geo_polygon": {"exterior": exterior, "interiors": interiors}}:
+            ring, *holes = [[edge.GeoPoint(**place) for place in each["points"]] for each in (exterior, *interiors)]
+            return edge.FieldCondition(key, geo_polygon=edge.GeoPolygon(ring, holes))
         case {"has_id": ids}:
             return edge.HasIdCondition(set(ids))
         case {"is_empty": {"key": key}}:
             return edge.IsEmptyCondition(key)
+        case {"is_null": {"key": key}}:
+            return edge.IsNullCondition(key)
         case {"has_vector": name}:
             return edge.HasVectorCondition(name)
         case {"nested": {"key": key, "filter": inner}}:
@@ -102,6 +112,7 @@ INDEXES: Mapping[str, Any] = {
     "bool": edge.BoolIndexParams,
     "datetime": edge.DatetimeIndexParams,
     "float": edge.FloatIndexParams,
+    "geo": edge.GeoIndexParams,
     "integer": edge.IntegerIndexParams,
     "keyword": edge.KeywordIndexParams,
     "text": edge.TextIndexParams,

@@ -11,8 +11,8 @@ from operators.query.canonical import Query, address_of, canonicalise
 from operators.query.cursor import After, Cursor, PoolSlice
 from operators.query.plan import Planner
 from operators.wire.reply import ReplyTo
-from schemas.filters import Eq, OrderBy
-from schemas.query import QueryEvent, QueryShape
+from schemas.filters import Eq
+from schemas.query import OrderBy, QueryEvent, QueryShape
 from schemas.settings.ranking import PROFILES
 
 YEAR = {"field": "year", "op": "eq", "value": 2024}

@@ -14,7 +14,7 @@ from operators.query.cursor import After
 from operators.query.lookup import LookupPage, find_page, records_to_ask
 from operators.query.outcome import sort_candidates
 from operators.ranking.candidate import Candidate
-from schemas.filters import OrderBy
+from schemas.query import OrderBy
 
 START = After(None, 0)
 Record = tuple[float, int]

@@ -417,7 +417,7 @@ def test_a_search_beyond_the_groups_leaves_out_what_is_found() -> None:
     beyond = further(search, "a", None, 1, "a", True)
     conditions = [
         {"key": "p", "match": {"any": ["a"]}},
-        {"key": "p", "match": {"any": [1]}},
+        {"key": "p", "range": {"gte": 1, "lte": 1}},
         {"key": "p", "match": {"value": True}},
     ]
     others = {"should": [{"must_not": [{"should": conditions}]}, {"key": "p", "values_count": {"gt": 1}}]}

@@ -30,6 +30,8 @@ SIGNALS: Final = {f"{signal}_weight": 0.2 for signal in ("keyword", "vector", "r
 TERMS: Final = {"relevance": 0.4, "recency": 0.3, "importance": 0.2, "quality": 0.5}
 BOOSTS: Final = ({"weibull_decay": ON}, {"keyword_boost": ON}, {"importance_boost": ON})
 
+NEAR: Final = {"lat": 0.5, "lon": 179.9, "half_distance_m": 2e5}
+
 RECIPES: Final[Mapping[str, Recipe]] = {
     **SHIPPED,
     "dbsf": recipe({"dbsf": {"weights": {"keyword": 0.5, "structured": 0.25}}}),
@@ -46,6 +48,8 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "far": recipe("vector", {"importance_boost": {**ON, "importance_scale": 1}}, {"keyword_boost": ON}, max_distance=2),
     "steps": recipe({"decay": {**ON, "mode": "step", "half_life_days": 30}}, {"dedupe": {"limit": 5}}, "reflections"),
     "neutral": recipe({"decay": {**ON, "neutral": 0.25}}, {"rerank": {"weight": 0.5}}),
+    "near": recipe("score", {"near": NEAR}, "dedupe"),
+    "step": recipe("rrf", {"near": {**NEAR, "mode": "step", "weight": 0.6}}),
     "covered": recipe("rrf", "rerank", {"coverage": {"weight": 0.3}}, "temporal"),
     "everything": recipe(
         "weighted",
@@ -102,6 +106,7 @@ FIELDS: Final[Mapping[str, Draw]] = {
     "confidence": lambda random: random.choice([0, 0.04, 0.5, 1, 1.5, -1]),
     "access_count": lambda random: random.choice([0, 1, 17, 2.5, -3, 10**9]),
     "edges": _edges,
+    "location": lambda random: random.choice([{"lat": 1, "lon": 179}, [{"lat": 0, "lon": -179}, 1], {"lat": "1"}]),
 }
 
 

@@ -154,6 +154,16 @@ def _temporal(legs: Legs, parameters: Parameters, values: Values, before: float)
     return before + float(parameters["boost"] * near)
 
 
+def _near(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    half, metres = parameters["half_distance_m"], values["distance_m"]
+    if parameters["mode"] == "step":
+        near = 1.0 if metres is not None and metres <= half else 0.1
+    else:
+        near = math.exp(-math.log(2) * metres / half) if metres is not None else 0.0
+    share = parameters["weight"]
+    return float((1 - share) * _of_maximum(before, values["maximum"]) + share * near)
+
+
 def _distance(factor: Callable[[Parameters, Values], float]) -> Formula:
     return lambda legs, parameters, values, before: 1 - max(0.0, 1 - before) * factor(parameters, values)
 
@@ -235,6 +245,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "reflections": _reflections,
     "composite": _composite,
     "temporal": _temporal,
+    "near": _near,
     "versions": _versions,
     "weibull_decay": _distance(_weibull),
     "keyword_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["overlap"]),

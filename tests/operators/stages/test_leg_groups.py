@@ -14,6 +14,7 @@ from operators.access.filters import Ask
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
+from operators.query.collection import Capabilities
 from operators.query.search import Found, Groups, QueryBatch, Search, nearest
 from operators.ranking.grouping import key_of
 from operators.runtime.dispatcher import Bounds
@@ -41,7 +42,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def search(limit: int, wanted: int, most: int = 1000) -> Search:
     """The nearest documents, and how many groups they shall be of."""
     body = {"query": [1.0, 0.0], "using": "dense", "filter": {"must": []}, "limit": limit, "with_payload": ["parent"]}
-    groups = Groups("parent", wanted, most, None)
+    groups = Groups("parent", wanted, Capabilities("documents", limits={"max_query_limit": most}))
     return Search(lambda: groups.search(limit, lambda narrow: nearest([narrow(body)])), TRACE)
 
 
@@ -124,7 +125,8 @@ def test_enough_groups_need_no_further_request(engine: Engine) -> None:
 
 def test_a_strict_collection_is_asked_for_values_that_its_index_answers() -> None:
     """Strict mode refuses a filter by integers on an index of keywords: such documents are left out by their ids."""
-    groups = Groups("parent", 9, 1000, {"parent": frozenset({Ask.KEYWORD})})
+    strict = {"unindexed_filtering_retrieve": False}
+    groups = Groups("parent", 9, Capabilities("documents", fields={"parent": frozenset({Ask.KEYWORD})}, limits=strict))
     found = Hits(["1", "2", "3"], [0.9, 0.8, 0.7], [{"parent": "a"}, {"parent": 5}, {}])
     program = groups.search(3, lambda narrow: nearest([narrow({"query": [], "filter": {"must": []}, "limit": 3})]))
     next(program)

@@ -16,8 +16,7 @@ from operators.ranking.grouping import Grouping
 from operators.ranking.run import ModelScores
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
-from schemas.filters import OrderBy
-from schemas.query import QueryShape
+from schemas.query import OrderBy, QueryShape
 from tests.operators.ranking.pools import structured, vector
 from tests.operators.samples import query
 

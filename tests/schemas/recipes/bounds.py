@@ -42,6 +42,10 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("composite", "confidence_lambda"): _SPAN,
     ("composite", "confidence_floor"): _SHARE,
     ("temporal", "boost"): (-1e6, 1e6),
+    ("near", "lat"): (-90.0, 90.0),
+    ("near", "lon"): (-180.0, 180.0),
+    ("near", "weight"): _SHARE,
+    ("near", "half_distance_m"): (1.0, 1e8),
     ("weibull_decay", "k"): (0.01, 100.0),
     ("weibull_decay", "lambda"): _SPAN,
     ("weibull_decay", "floor"): (0.01, 1.0),
@@ -68,6 +72,7 @@ CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
     ("composite", "importance_scale"): (5, 1),
     ("composite", "confidence_decay"): ("linear", "weibull"),
     ("temporal", "extractor"): ("rules", "chat"),
+    ("near", "mode"): ("exponential", "step"),
     ("weibull_decay", "preset"): (None, "identity"),
     ("importance_boost", "importance_scale"): (5, 1),
 }
@@ -89,13 +94,14 @@ WEIGHTS: Final = (("rrf", "weights"), ("score", "weights"), ("dbsf", "weights"))
 DEFAULT_IS_MOST: Final = ("rerank", "weight")
 """The number whose default is its upper bound."""
 
-NULLABLE: Final = (("score", "alpha"), ("reflections", "recency_weight"))
+NULLABLE: Final = (("score", "alpha"), ("reflections", "recency_weight"), ("near", "lat"), ("near", "lon"))
 """Numbers that may be null."""
 
 SINGULAR: Final[Mapping[Parameter, Any]] = {
     ("rrf", "k"): 6.0,
     ("decay", "neutral"): 0.5,
     ("keyword_boost", "stop_words"): ["und"],
+    ("near", "field"): "shop.at",
 }
 """Those with rules of their own, and a value that isn't the default."""
 

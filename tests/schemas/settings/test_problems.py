@@ -118,7 +118,7 @@ qdrant: {url: http://q, collections: {default: {a: b, c: b}}}
 qdrant: {url: http://q, indexes: {_version: integer}}
     qdrant: indexes: _version: names that start with an underscore are the index's own
 qdrant: {url: http://q, indexes: {year: text}}
-    qdrant.indexes.year: Input should be 'keyword', 'integer', 'float', 'bool' or 'datetime'
+    qdrant.indexes.year: Input should be 'keyword', 'integer', 'float', 'bool', 'datetime' or 'geo'
 policies: {default: {deny: {profiles: [dep]}}}
     settings: policies.default.deny.profiles: dep: not in profiles
 profiles: {mine: {recipe: x}}

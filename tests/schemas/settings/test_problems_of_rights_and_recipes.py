@@ -204,7 +204,7 @@ recipes: {mine: {stages: [{score: {normaliser: canary}}]}}
 recipes: {mine: canary}
     recipes.mine: a mapping with `stages` is expected
 recipes: {mine: {stages: [canary]}}
-    recipes.mine.stages.0: no such stage; there are rrf, score, linear, …
+    recipes.mine.stages.0: no such stage; did you mean near?
 profiles: {balanced: {recipe: canary}}
     settings: profiles.balanced.recipe: not in recipes
 profiles: {balanced: canary}
