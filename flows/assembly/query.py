@@ -1,6 +1,6 @@
 """The parts that decide about queries and documents before any backend is called, made of the settings."""
 
-from operators.access.filters import ORDERING
+from operators.access.indexes import ORDERING
 from operators.delivery import credentials
 from operators.indexing.decode import DocumentDecoder
 from operators.mapping.own_names import OwnNames

@@ -23,7 +23,8 @@ from typing import ClassVar, Final, TypeVar
 import structlog
 from typing_extensions import override
 
-from operators.access.filters import check_indexes, on_fields
+from operators.access.filters import on_fields
+from operators.access.indexes import check_indexes
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import bisect

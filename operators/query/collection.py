@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
-from operators.access.filters import Ask, Condition, condition, on_index
+from operators.access.filters import Condition, condition
+from operators.access.indexes import Ask, on_index
 from schemas.document import CREATED, DESTINATION, TEXT, VERSION, WHOLE_TITLE
 from schemas.errors import invalid
 from schemas.filters import AnyFilter

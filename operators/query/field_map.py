@@ -24,7 +24,7 @@ from math import inf
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from operators.access.filters import Ask, answers
+from operators.access.indexes import Ask, answers
 from operators.query.collection import MADE_FROM
 from operators.query.search import NOTHING, any_condition
 from schemas.document import NAMESPACE

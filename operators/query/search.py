@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
+from operators.access.indexes import missing_indexes, on_index
 from operators.query.backend_answers import Hits, OrderValue, parse_point_id
 from operators.query.collection import Capabilities
 from operators.ranking.grouping import first_of_groups, key_of
@@ -238,14 +239,14 @@ class Groups(NamedTuple):
         indexed = self.able.indexed
 
         def others(keys: list[Any]) -> FieldFilter:
-            return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), indexed)
+            return on_index(NoneOf(field=self.field, op="none_of", value=keys), indexed)
 
         keys: list[Any] = []
         alone: list[Any] = []
         for rank in self._first(found):
             key = key_of(found.payloads[rank], self.field)
             # Where filters need an index, only values of its own type can be left out.
-            if key is None or (indexed is not None and filters.missing_indexes(others([key]), indexed) is not None):
+            if key is None or (indexed is not None and missing_indexes(others([key]), indexed) is not None):
                 alone.append(parse_point_id(found.ids[rank]))
             else:
                 keys.append(key)

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from operators.query.search import Condition, Count, Explanation
+from schemas.filters import spellings
 from schemas.result import NO_FIELD
 
 MOST: Final = 32
@@ -55,10 +56,14 @@ def explain_zero_results(
     if not impossible:
         return [_TOGETHER]
     fields = [field for each in impossible for field in sorted(each.fields)]
-    having = yield Count([_all(visible, [{"must_not": [{"is_empty": {"key": field}}]}]) for field in fields])
+    having = yield Count([_all(visible, [_has(field)]) for field in fields])
     missing = {field for field, number in zip(fields, having, strict=True) if not number}
     names = sorted({*known} - missing)
     return [warning for each in impossible for warning in _impossible(each, missing, names)]
+
+
+def _has(field: str) -> Condition:
+    return {"should": [{"must_not": [{"is_empty": {"key": path}}]} for path in spellings(field)]}
 
 
 def _all(visible: Condition, conditions: Sequence[Condition]) -> Condition:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
-from operators.access.filters import check_indexes, count_conditions, on_fields
+from operators.access.filters import count_conditions, on_fields
+from operators.access.indexes import check_indexes
 from operators.collections.catalogue import Catalogue
+from operators.query.expression_conditions import exclusions
 from operators.query.facets import within_ranges
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden, wants_words
-from operators.query.search_bodies import exclusions
 from operators.text.expression import parse
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, query_vector, trigrams_of_query

@@ -17,7 +17,7 @@ def paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from paths(field.annotation, f"{prefix}{name}.")
         else:
-            yield prefix + name
+            yield prefix + (field.alias or name)
 
 
 def written_paths(section: dict[str, Any], prefix: str = "") -> Iterator[str]:

@@ -46,6 +46,8 @@ ASKED_FOR = {
     "new: degraded[].stage: value similarity",
     "new: degraded[].stage: value neighbours",
     "new: degraded[].stage: value pinned",
+    "new: degraded[].stage: value facets",
+    "new: total_relation: value nearest",
     "new: error.class: value schema",
     "new: error.class: value not_found",
     "new: results[].id: type integer",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from operators.access.filters import Ask, Indexed, condition, count_conditions, matches_filter, on_fields, on_index
+from operators.access.filters import condition, count_conditions, matches_filter, on_fields
+from operators.access.indexes import Ask, Indexed, on_index
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, Filter
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import Indexed, answers, condition, matches_filter
+from operators.access.filters import condition, matches_filter
+from operators.access.indexes import Indexed, answers
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine

@@ -16,7 +16,7 @@ from operators.collections.making import ensure
 from operators.collections.notes import collection_metadata
 from operators.indexing.point import payload, point
 from operators.query.backend_answers import Hits
-from operators.query.search_bodies import keyword_conditions
+from operators.query.expression_conditions import keyword_conditions
 from operators.ranking.content import content, field_texts, fingerprint
 from operators.ranking.marks import find_matches
 from operators.runtime.event_loop import EventLoopThread, Wakeup

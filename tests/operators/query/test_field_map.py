@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import Ask, condition, on_fields
+from operators.access.filters import condition, on_fields
+from operators.access.indexes import Ask
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from schemas.document import CREATED, NAMESPACE

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.access.filters import (
-    Ask,
-    answers,
-    asks,
-    condition,
-    count_conditions,
-    missing_indexes,
-    on_fields,
-    on_index,
-)
+from operators.access.filters import condition, count_conditions, on_fields
+from operators.access.indexes import Ask, answers, asks, missing_indexes, on_index
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyOf, Eq, Exists, FieldFilter, Group, Nested, Prefix
 from schemas.query import QueryEvent

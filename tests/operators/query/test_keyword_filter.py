@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.query.search_bodies import exclusions, keyword_conditions, open_endings
+from operators.query.expression_conditions import exclusions, keyword_conditions, open_endings
 from operators.text.expression import DEEPEST, MOST, Expression, parse
 from operators.text.lexer import Leaf
 from schemas.document import COLUMNS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flows.assembly import query as assembly
-from operators.access.filters import Ask
 from operators.access.firewall import AccessFilter
+from operators.access.indexes import Ask
 from operators.collections.analysers import CURRENT, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities

@@ -16,8 +16,9 @@ from operators.collections.making import ensure
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.point import point
 from operators.query.backend_answers import Hits
+from operators.query.expression_conditions import keyword_conditions, open_endings
 from operators.query.search import Endings, count_endings
-from operators.query.search_bodies import ENDINGS, keyword_conditions, open_endings
+from operators.query.search_bodies import ENDINGS
 from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.text.expression import Expression, Parsed
 from schemas.document import COLUMNS, DocumentEvent, point_id

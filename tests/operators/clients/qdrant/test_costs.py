@@ -12,9 +12,9 @@ import pytest
 
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
+from operators.query.expression_conditions import open_endings
 from operators.query.lookup import REQUESTS, look_up
 from operators.query.search import Search, nearest, with_endings
-from operators.query.search_bodies import open_endings
 from operators.runtime.turns import Turns
 from operators.text.expression import MOST_OPEN, parse
 from schemas.document import COLUMNS
