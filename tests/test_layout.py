@@ -69,7 +69,7 @@ BUDGET = {
     "operators.clients": 5276,
     "operators.delivery": 4604,
     "operators.collections": 1300,
-    "operators.stages": 1883,
+    "operators.stages": 1885,
     "operators.indexing": 1480,
     "flows.assembly": 1074,
     "flows.search": 52,

@@ -243,8 +243,10 @@ def _likeness(query: InFlight) -> Likeness | None:
 
 def _first_expiry(query: InFlight) -> int | None:
     """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
-    counts in the groups of these; None if none does.
+    counts in the groups of these; None if none does. With facets it is past: the documents that they count are unknown.
     """
+    if query.asked.event.facets is not None and query.retrieval.capabilities.expires:
+        return 0
     outcome, groups = query.outcome, query.outcome.results.groups
     around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
     shown = (groups[id_].candidates for id_ in outcome.payloads if id_ in groups)

@@ -329,3 +329,16 @@ def test_a_cached_group_ends_with_the_first_document_that_it_counts() -> None:
         kept.put(first, ANSWER)
         kept.finish(first.message.origin)
         assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
+
+
+@pytest.mark.parametrize("expires", [True, False])
+def test_counts_of_documents_that_expire_are_not_kept(expires: bool) -> None:
+    """Which documents were counted is not known, and so not how long the counts hold."""
+    kept = answers()
+    queries = [asked(number, facets=[{"field": "subject"}]) for number in range(2)]
+    for each in queries:
+        each.retrieval.capabilities = replace(each.retrieval.capabilities, expires=expires)
+    first = kept.look_up(queries[0], MARK)
+    kept.put(first, ANSWER)
+    kept.finish(first.message.origin)
+    assert kept.look_up(queries[1], MARK).answered is not expires
