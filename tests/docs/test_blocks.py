@@ -42,7 +42,7 @@ TESTED: Final = {
         "tests/docs/test_with_servers.py::test_two_services_are_compared"
     ),
     ("docs/how-to/search-page.md", "python"): "tests/docs/test_search_page.py::test_a_shops_page",
-    ("docs/how-to/rules.md", "jsonl"): "tests/docs/test_how_to.py::test_the_rules_of_the_page_work",
+    ("docs/how-to/rules.md", "json"): "tests/docs/test_how_to.py::test_the_rules_of_the_page_work",
     ("docs/how-to/own-stage.md", "python"): "tests/docs/test_how_to.py::test_a_stage_of_ones_own_runs",
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
     **{

@@ -106,7 +106,7 @@ def test_own_names_are_in_queries_and_results(tmp_path: Path) -> None:
 
 def test_the_rules_of_the_page_work(tmp_path: Path) -> None:
     """The command that tries the page's rules prints what the page says."""
-    rules, expected = of("rules.md", "jsonl"), of("rules.md", "jsonl output")
+    rules, expected = of("rules.md", "json rules"), of("rules.md", "json output")
     (tmp_path / "rules.jsonl").write_text(rules[0].text)
     (tmp_path / "rankstream.yaml").write_text(f"{of('rules.md', 'yaml')[0].text}\nqdrant: {{path: {tmp_path}}}\n")
     assert run(of("rules.md", "sh")[0].text, tmp_path) == expected[0].text
