@@ -34,6 +34,8 @@ class Conditions(Strict):
     contains: Words | None = Field(default=None, description="Words that stand side by side in the query's text.")
     sources: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
     """Sources of the query, one of which it has; missing: any."""
+    languages: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
+    """Languages of the query, by its field `lang`, one of which it has; `de` is `de-AT`, too; missing: any."""
     from_: Timestamp | None = Field(default=None, alias="from", description="First moment, by the query's clock.")
     until: Timestamp | None = Field(default=None, description="Moment at which it works no longer.")
 

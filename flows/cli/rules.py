@@ -18,7 +18,8 @@ from flows.cli.config import begin
 from flows.cli.ingestion import numbered_lines
 from flows.cli.output import Config, emit, input_file, out, say, stderr
 from operators.delivery.client import KafkaClient, ProducerRecord
-from operators.query.rules import RuleTable, decide
+from operators.query.rules import Circumstances, RuleTable
+from operators.query.ruling import decide
 from schemas.errors import ConfigError, FatalDelivery, InputError
 from schemas.event import json_object
 from schemas.rule import MAX_RULE_BYTES, rule_key
@@ -39,6 +40,7 @@ def rules(
     ] = None,
     namespace: Annotated[str | None, typer.Option(help="Namespace of the query, or of the listed rules.")] = None,
     source: Annotated[str | None, typer.Option(help="For test: the query's source.")] = None,
+    lang: Annotated[str | None, typer.Option(help="For test: the query's language.")] = None,
 ) -> None:
     """Put the rules of a file on the topic, list those that are there, or test which work for a text.
 
@@ -72,7 +74,7 @@ def rules(
             if namespace in {None, name}:
                 emit({"namespace": name, "id": each.id, **orjson.loads(each.value)})
     elif sets := table.of(namespace if namespace is not None else settings.defaults.namespace):
-        ruling = decide(sets, text, source, time())
+        ruling = decide(sets, text, Circumstances(source, time(), lang))
         ruling = ruling.expand(left := ruling.take_away())
         for each in ruling.rules:
             emit({"id": each.id, "then": orjson.loads(each.value)["then"]})

@@ -9,7 +9,7 @@ from operators.access.firewall import AccessFilter
 from operators.query.cursor import After, Cursor, PoolSlice
 from operators.query.plan import RankingPlan
 from operators.query.returned import hide
-from operators.query.rules import Ruling
+from operators.query.ruling import Ruling
 from operators.ranking.run import Alike, Facts, Matches
 from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away

@@ -11,7 +11,7 @@ from operators.query.collection import ORDERED
 from operators.query.cursor import After, result_digests
 from operators.query.plan import RankingPlan
 from operators.query.returned import Around
-from operators.query.rules import Ruling
+from operators.query.ruling import Ruling
 from operators.query.search import Counts
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.coverage import Relevance

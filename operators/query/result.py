@@ -14,7 +14,7 @@ from operators.query.in_flight import InFlight
 from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
-from operators.query.rules import STAGE
+from operators.query.ruling import STAGE
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content

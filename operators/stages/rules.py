@@ -14,7 +14,8 @@ from typing import Final
 from operators.collections.analysers import Bm25
 from operators.query.canonical import Query, canonicalise
 from operators.query.in_flight import InFlight
-from operators.query.rules import Expansion, RuleSet, Ruling, decide
+from operators.query.rules import Circumstances, RuleSet
+from operators.query.ruling import Expansion, Ruling, decide
 from operators.stages.admit import Admission
 from operators.text.terms import QueryWord, query_vector
 from schemas.errors import InputError
@@ -37,7 +38,7 @@ class RuledAdmission:
         searched = asked.shape is QueryShape.SEARCH and not asked.event.reflections_only
         if not sets or not searched or asked.denial is not None:
             return self.admit(query)
-        ruling = decide(sets, asked.event.text, asked.source, asked.now, asked.text)
+        ruling = decide(sets, asked.event.text, Circumstances(asked.source, asked.now, asked.event.lang), asked.text)
         try:
             query.asked = rewrite(asked, ruling)
             self.admit(query)

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.query.rules import RuleTable, decide
+from operators.query.rules import Circumstances, RuleTable
+from operators.query.ruling import decide
 from schemas.rule import rule_key
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
@@ -38,7 +39,7 @@ def version(rules: Rules) -> str:
     table = RuleTable()
     for id_, rule in rules.items():
         table.put(rule_key("n", id_), json.dumps(rule).encode())
-    return decide(table.of("n"), None, None, 0).version
+    return decide(table.of("n"), None, Circumstances(None, 0)).version
 
 
 def test_each_answer_is_by_one_set_of_rules(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:

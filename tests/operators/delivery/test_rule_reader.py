@@ -9,7 +9,8 @@ import pytest
 
 from operators.delivery.client import TopicReader
 from operators.delivery.table_reader import RuleReader
-from operators.query.rules import RuleTable, decide
+from operators.query.rules import Circumstances, RuleTable
+from operators.query.ruling import decide
 from schemas.errors import FatalDelivery
 from schemas.rule import rule_key
 from tests.integration.deployment import wait_until
@@ -39,7 +40,7 @@ def effect(reader: RuleReader) -> set[str]:
     """The effects of the rules in force."""
     sets = reader.of("n")
     return (
-        {name for rule in decide(sets, None, None, 0).rules for name in rule.rule.then.model_fields_set}
+        {name for rule in decide(sets, None, Circumstances(None, 0)).rules for name in rule.rule.then.model_fields_set}
         if sets
         else set()
     )

@@ -182,6 +182,7 @@ OTHERS: dict[str, Any] = {
     "destination": "other",
     "collection": "part",
     "source": "s",
+    "lang": "de",
     "subject": "s",
     "actor_type": "user",
     "filters": [{"field": "year", "op": "eq", "value": 1}],

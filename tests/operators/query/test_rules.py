@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from operators.query.rules import RuleTable, Ruling, decide, read_words
+from operators.query.rules import Circumstances, RuleTable, read_words
+from operators.query.ruling import Ruling, decide
 from operators.ranking.candidate import Candidate
 from operators.ranking.run import Facts, Run, ScoreExplanations
 from schemas.errors import InputError
@@ -29,10 +30,15 @@ def table(own: Said, shared: Said | None = None) -> RuleTable:
 
 
 def ruling(
-    text: str | None, own: Said, shared: Said | None = None, source: str | None = None, now: float = 0
+    text: str | None,
+    own: Said,
+    shared: Said | None = None,
+    source: str | None = None,
+    now: float = 0,
+    lang: str | None = None,
 ) -> Ruling:
     """The ruling for a text."""
-    return decide(table(own, shared).of("n"), text, source, now)
+    return decide(table(own, shared).of("n"), text, Circumstances(source, now, lang))
 
 
 WORDS = st.sampled_from("abc")
@@ -154,7 +160,7 @@ def test_a_version_is_that_of_the_rules_whatever_their_order() -> None:
     assert version != ruling("a", {"r1": two, "r2": one}).version
     made = table({"r1": one, "r2": two, "r3": one})
     made.put(rule_key("n", "r3"), None)
-    assert decide(made.of("n"), "a", None, 0).version == version
+    assert decide(made.of("n"), "a", Circumstances(None, 0)).version == version
 
 
 def test_a_taken_set_does_not_change() -> None:
@@ -163,8 +169,8 @@ def test_a_taken_set_does_not_change() -> None:
     taken = made.of("n")
     made.put(rule_key("n", "r"), None)
     made.put(rule_key("n", "s"), json.dumps({"then": PIN}).encode())
-    assert [*decide(taken, "a", None, 0).ids] == ["r"]
-    assert [*decide(made.of("n"), "a", None, 0).ids] == ["s"]
+    assert [*decide(taken, "a", Circumstances(None, 0)).ids] == ["r"]
+    assert [*decide(made.of("n"), "a", Circumstances(None, 0)).ids] == ["s"]
 
 
 def test_a_broken_rule_changes_nothing() -> None:
@@ -174,7 +180,7 @@ def test_a_broken_rule_changes_nothing() -> None:
         assert not made.apply(rule_key("n", "r"), broken)
     assert not made.apply(b"r", json.dumps({"then": PIN}).encode())
     assert (len(made), made.refused) == (1, 5)
-    assert [*decide(made.of("n"), None, None, 0).ids] == ["r"]
+    assert [*decide(made.of("n"), None, Circumstances(None, 0)).ids] == ["r"]
     with pytest.raises(InputError, match="1 to 8 words are expected"):
         made.put(rule_key("n", "r"), json.dumps({"when": {"exact": "a b c d e f g h i"}, "then": PIN}).encode())
 
@@ -256,3 +262,12 @@ def test_places_of_words_are_those_of_the_text() -> None:
     """Also where folding changes lengths."""
     text = "½ ﬁn CAFÉ"
     assert [text[start:end] for _, start, end in read_words(text)][-2:] == ["ﬁn", "CAFÉ"]
+
+
+@pytest.mark.parametrize(
+    ("lang", "works"), [("de", True), ("de-AT", True), ("DE_at", True), ("en", False), ("d", False), (None, False)]
+)
+def test_a_rule_of_a_language_works_for_its_queries_alone(lang: str | None, works: bool) -> None:
+    """A query says its language; one that says none is in no rule's."""
+    rule = {"when": {"languages": ["fr", "de"]}, "then": {"pin": [{"id": "a", "position": 1}]}}
+    assert [*ruling("a", {"r": rule}, lang=lang).ids] == (["r"] if works else [])
