@@ -150,9 +150,14 @@ def answer_table(result: Mapping[str, Any], query: str, title: str = "title") ->
         table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each, title)))
     lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     why = result["denied"]["reason"] if "denied" in result else lost
-    table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
+    table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {_count(result)}")
     table.caption_justify = "left"
     return table
+
+
+def _count(result: Mapping[str, Any]) -> str:
+    sign = "+" if result["total_relation"] == "gte" else ""
+    return f"{result['total']}{sign} {'nearest' if result['total_relation'] == 'nearest' else 'matching'}"
 
 
 def snippet(hit: Mapping[str, Any], called: str = "title") -> str:

@@ -79,13 +79,13 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
 def total_of(asked: Query, outcome: Outcome) -> tuple[int, TotalRelation]:
     """The number of documents, or of groups, that match the query, and its relation to that of all that match.
 
-    What matches passes the query's least relevance where it has one, or else holds a word of it, or passes the filters
-    of a query without words. All documents are near a query by their vectors, more or less: what the other legs alone
-    found is no match, and counts where nothing else can be counted.
+    What matches is a reflection where they alone are ranked, or passes the query's least relevance where it has one, or
+    else holds a word of it, or passes the filters of a query without words. All documents are near a query by their
+    vectors, more or less: what the other legs alone found is no match, and counts where nothing else can be counted.
     """
     candidates, grouping, legs = outcome.candidates, outcome.results.grouping, outcome.legs.values()
     counts = outcome.counted.counts if outcome.counted is not None else None
-    if asked.plan.min_relevance > 0 and asked.shape is QueryShape.SEARCH:
+    if (asked.plan.min_relevance > 0 and asked.shape is QueryShape.SEARCH) or asked.event.reflections_only:
         matching, found = [*legs], len(candidates)
     elif counts is not None and grouping is None:
         return counts.matched, TotalRelation.EQ if counts.exact else TotalRelation.GTE

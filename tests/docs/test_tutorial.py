@@ -35,7 +35,7 @@ def test_own_documents_are_searched_from_an_empty_folder(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "documents of export.jsonl indexed: 4" in done.stdout
     assert re.search(r"│ 1 +│ reset ", done.stdout)
-    assert re.search(r"ok, \d candidates", done.stdout)
+    assert re.search(r"ok, \d matching", done.stdout)
 
 
 def test_the_lines_of_the_errors_page_are_those_that_are_printed() -> None:

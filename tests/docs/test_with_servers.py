@@ -168,10 +168,10 @@ def test_a_document_is_deleted(place: Place) -> None:
     deletion, _, ask, count = of("how-to/deleting.md", "console")
     (place.folder / "faq.jsonl").write_text('{"id": "faq-12", "namespace": "acme", "text": "Hold the button."}')
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
-    assert "ok, 1 candidates" in place.run(ask)
+    assert "ok, 1 matching" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 1}
     assert "documents indexed: 1, rejected: 0" in place.run(deletion)
-    assert "ok, 0 candidates" in place.run(ask)
+    assert "ok, 0 matching" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 0}
 
 
@@ -185,10 +185,10 @@ def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
     place.run("rankstream index --config rankstream.yaml --from orders.jsonl")
     ask = "rankstream query --config rankstream.yaml --namespace acme --filter"
     place.run(first, code=2)
-    assert "ok, 1 candidates" in place.run(f"{ask} id=order-17")
+    assert "ok, 1 matching" in place.run(f"{ask} id=order-17")
     assert "1 document deleted" in place.run(second)
-    assert "ok, 0 candidates" in place.run(f"{ask} id=order-17")
-    assert "ok, 1 candidates" in place.run(f"{ask} id=order-18")
+    assert "ok, 0 matching" in place.run(f"{ask} id=order-17")
+    assert "ok, 1 matching" in place.run(f"{ask} id=order-18")
 
 
 def test_a_collection_is_looked_at_and_mended(place: Place) -> None:

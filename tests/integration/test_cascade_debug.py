@@ -64,7 +64,7 @@ def test_every_field_of_debug(kitchen: System, way: str) -> None:
         if name in ("vector", "keyword", "structured")
     }
     if "hybrid_merge" in passed:
-        assert debug["candidates_per_stage"]["hybrid_merge"] == answer["total"]
+        assert debug["candidates_per_stage"]["hybrid_merge"] >= answer["total"]
     assert (debug["cache_hit"], debug["cache_type"]) == (False, None)
     latencies = [*debug["per_stage_latency_ms"].values(), debug["total_latency_ms"]]
     assert all(type(each) is float and math.isfinite(each) and each >= 0 for each in latencies)

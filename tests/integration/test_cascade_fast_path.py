@@ -78,11 +78,13 @@ def test_pages_of_the_fast_path(kitchen: System) -> None:
 
 
 def test_nothing_found_is_the_answer(kitchen: System) -> None:
-    """An unknown subject has no results, and no other leg is asked for it."""
+    """An unknown subject has no results, and no other leg is asked for it: counts alone, which say why."""
     kitchen.qdrant.forget()
     answer = kitchen.ask({**ADA, "subject": "nobody"})
     assert (answer["retrieval_stage"], answer["status"], answer["results"]) == ("fast_path", "ok", [])
-    assert len(kitchen.qdrant.searches()) == len(kitchen.qdrant.asked) == 1
+    assert len(kitchen.qdrant.searches()) == 1
+    assert {each.path.rpartition("/")[2] for each in kitchen.qdrant.asked} == {"scroll", "count"}
+    assert answer["warnings"] == ["no results: no document passes subject"]
 
 
 def test_it_comes_after_stage_0(kitchen: System) -> None:

@@ -33,13 +33,14 @@ SECTIONS: Final[Json] = {
     "embedder": {"kind": "none"},
     "rerank": {"kind": "none"},
     "cache": {"watermark_timeout": 10.0},
+    "limits": {"timeout": 60},
     "firewall": {"enabled": True},
     "policies": {
         "sources": {"clerk": {"clearance": "internal"}, "guest": {"hidden_fields": ["price"]}},
     },
 }
 INDEXES: Final = {"brand": "keyword", "sizes": "integer", "price": "float", "new": "bool", "sold_at": "datetime"}
-QDRANT: Final[Json] = {"dimension": 4, "indexes": INDEXES, "timeout": 20}
+QDRANT: Final[Json] = {"dimension": 4, "indexes": INDEXES, "timeout": 50}
 
 
 def corpus() -> list[Json]:
@@ -202,7 +203,9 @@ def test_counts_are_those_of_a_plain_reading(ask: Ask) -> None:
     """500 queries: the facets, and the total of all that matches; nothing that the source may not see is counted."""
     draw = random.Random(5)
     events = [query(draw) for _ in range(500)]
-    for event, result in zip(events, ask(events), strict=True):
+    # By fifties: on a busy machine a server would not answer all of them in time.
+    results = [result for at in range(0, len(events), 50) for result in ask(events[at : at + 50])]
+    for event, result in zip(events, results, strict=True):
         assert (result["status"], result["legs"][-1]["name"], result["legs"][-1]["status"]) == ("ok", "facets", "ok")
         assert [dict(each) for each in result["facets"]] == [counts(event, each) for each in event["facets"]], event
         assert (result["total"], result["total_relation"]) == (len(matching(event)), "eq")

@@ -63,15 +63,16 @@ class Silent(Cohere):
         return []
 
 
-@pytest.mark.parametrize(("omitted", "status", "total"), [("keep", "unranked", len(TEXTS["red"])), ("drop", "ok", 0)])
-def test_an_answer_without_results(running: Running, omitted: str, status: str, total: int) -> None:
+@pytest.mark.parametrize(("omitted", "status", "count"), [("keep", "unranked", len(TEXTS["red"])), ("drop", "ok", 0)])
+def test_an_answer_without_results(running: Running, omitted: str, status: str, count: int) -> None:
     """It is a failure, and the order of the legs stands; of a server that is known to omit, nothing is relevant."""
     with (
         serving(Silent()) as url,
         running(rerank={"kind": "cohere", "url": url, "model": "m", "omitted": omitted}) as (_, ask),
     ):
         result = ask({"text": QUERY})
-        assert (result["status"], result["total"], len(result["results"])) == (status, total, total)
+        assert (result["status"], len(result["results"])) == (status, count)
+        assert result["total"] <= count
         assert (result["has_more"], result["next_cursor"]) == (False, None)
 
 

@@ -48,7 +48,8 @@ class Reads:
     def note(self, section: Section, name: str) -> None:
         """A value of this section was got."""
         paths = self._of_object.get(id(section), self._of_class.get(type(section), []))
-        self.paths |= {f"{path}{name}" for path in paths}
+        key = type(section).model_fields[name].alias or name
+        self.paths |= {f"{path}{key}" for path in paths}
 
 
 def _sections(section: Section, path: str) -> Iterator[tuple[Section, str]]:

@@ -35,6 +35,7 @@ RESULT: dict[str, Any] = {
     "degraded": [{"stage": "rerank", "reason": "timeout"}],
     "warnings": ["profile [x]: not configured"],
     "total": 7,
+    "total_relation": "eq",
     "next_cursor": "ARAK",
     "debug": {
         "stages_hit": ["vector", "rank"],
@@ -65,7 +66,7 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     """Results and status, the explanation, the stages and the warnings."""
     print_result(RESULT, "harbor", as_json=False)
     out, err = (each.getvalue() for each in told)
-    for part in ("[b]d", "unranked (rerank: timeout), 7 candidates", "alpha: 0.5000", "20.0 ms"):
+    for part in ("[b]d", "unranked (rerank: timeout), 7 matching", "alpha: 0.5000", "20.0 ms"):
         assert part in out
     assert err == "warning: profile [x]: not configured\n"
 
