@@ -1,12 +1,13 @@
 """The fixtures of the cascade's tests: a running system that is asked many queries at once, and Qdrant's requests."""
 
 import asyncio
+import itertools
 import json
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,9 +17,13 @@ import kafka
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from rich.console import Console
 
 from bench.kafka.broker import Broker
 from bench.stubs import served
+from flows.cli.ingestion import index_once
+from flows.cli.query import QueryClient
+from flows.process.embedded import start_embedded
 from operators.clients.qdrant_edge.shards import Engine
 from schemas import headers as names
 from schemas.document import EXPIRES
@@ -28,6 +33,7 @@ from tests.integration.searching import CACHE
 from tests.qdrant_server import application
 
 Json = dict[str, Any]
+AskTogether = Callable[[Sequence[Json]], list[Json]]
 
 EVERY_LEG: Json = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.5}}}}
 """A query's wish to be answered by vector, keyword and structured leg."""
@@ -320,3 +326,35 @@ def running(
             deployment.start("run", replica="s")
             with System(deployment, recorder, namespace, probe or []) as system:
                 yield system
+
+
+@contextmanager
+def over(
+    broker: Broker | None,
+    directory: Path,
+    sections: Mapping[str, Any],
+    documents: Sequence[Mapping[str, Any]],
+    namespace: str,
+) -> Iterator[AskTogether]:
+    """Both flows over these documents, which their results hold to the contract: with a broker over HTTP to a server,
+    without one with the engine in the process. Queries are of the namespace unless they name another.
+    """
+    if broker is not None:
+        with running(broker, directory, sections, namespace=namespace) as system:
+            system.write(documents)
+            yield system.answers
+        return
+    inside = {**sections, "qdrant": {**sections["qdrant"], "path": str(directory)}}
+    with start_embedded(directory, inside) as embedded:
+        index_once(embedded, "corpus", lambda: enumerate(documents, 1), "1", directory, Console(quiet=True))
+        numbers = itertools.count()
+        with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:
+
+            def together(events: Sequence[Json]) -> list[Json]:
+                asked = [{"query_id": f"q{next(numbers)}", "namespace": namespace, **event} for event in events]
+                found = {result["query_id"]: result for result in client.ask(asked, 60)}
+                for result in found.values():
+                    ResultEvent.model_validate(result)
+                return [found[str(event["query_id"])] for event in asked]
+
+            yield together

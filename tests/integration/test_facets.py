@@ -2,29 +2,21 @@
 judge is a plain reading of the documents.
 """
 
-import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from rich.console import Console
 
 from bench.kafka.broker import Broker
-from flows.cli.ingestion import index_once
-from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
-from schemas.result import ResultEvent
-from tests.integration.cascade import running
+from tests.integration.cascade import AskTogether, over
 from tests.integration.permitted import TIERS
 
 pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
-Ask = Callable[[Sequence[Json]], list[Json]]
 
 NAMESPACES: Final = ("north", "south")
 WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord")
@@ -69,29 +61,12 @@ CORPUS: Final = corpus()
 
 
 @pytest.fixture(scope="module", params=["server", "engine"])
-def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskTogether]:
     """Ask queries together, and get their results in their order."""
-    directory: Path = tmp_path_factory.mktemp(request.param)
-    numbers = itertools.count()
-    if request.param == "server":
-        broker: Broker = request.getfixturevalue("broker")
-        with running(broker, directory, {**SECTIONS, "qdrant": QDRANT}, namespace=NAMESPACES[0]) as system:
-            system.write(CORPUS)
-            yield system.answers
-        return
-    qdrant = {**QDRANT, "path": str(directory)}
-    with start_embedded(directory, {**SECTIONS, "qdrant": qdrant}) as embedded:
-        index_once(embedded, "corpus", lambda: enumerate(CORPUS, 1), "1", directory, Console(quiet=True))
-        with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:
-
-            def together(events: Sequence[Json]) -> list[Json]:
-                asked = [{"query_id": f"q{next(numbers)}", "namespace": NAMESPACES[0], **event} for event in events]
-                found = {result["query_id"]: result for result in client.ask(asked, 60)}
-                for result in found.values():
-                    ResultEvent.model_validate(result)
-                return [found[str(event["query_id"])] for event in asked]
-
-            yield together
+    directory = tmp_path_factory.mktemp(request.param)
+    broker: Broker | None = request.getfixturevalue("broker") if request.param == "server" else None
+    with over(broker, directory, {**SECTIONS, "qdrant": QDRANT}, CORPUS, NAMESPACES[0]) as together:
+        yield together
 
 
 def passes(document: Json, wanted: Json) -> bool:
@@ -199,7 +174,7 @@ def query(draw: random.Random) -> Json:
     return {**event, "source": draw.choice(["anyone", "clerk"]), "namespace": draw.choice(NAMESPACES)}
 
 
-def test_counts_are_those_of_a_plain_reading(ask: Ask) -> None:
+def test_counts_are_those_of_a_plain_reading(ask: AskTogether) -> None:
     """500 queries: the facets, and the total of all that matches; nothing that the source may not see is counted."""
     draw = random.Random(5)
     events = [query(draw) for _ in range(500)]
@@ -213,7 +188,7 @@ def test_counts_are_those_of_a_plain_reading(ask: Ask) -> None:
         assert event["source"] == "clerk" or not [each for each in values if each.startswith("secret")]
 
 
-def test_a_total_counts_what_matches(ask: Ask) -> None:
+def test_a_total_counts_what_matches(ask: AskTogether) -> None:
     """Words count in a search, everything in a search by a vector is near, and [] asks for the exact total alone."""
     text, near = {"text": "amber", "limit": 5}, {"vector": [1.0, 0.0, 0.0, 0.0], "limit": 5}
     by_words, both, alone, lookup = ask(
@@ -253,7 +228,7 @@ NOTHING: Final[list[tuple[Json, str]]] = [
 @pytest.mark.parametrize(
     "searched", [{"text": "amber", "recipe": "keyword"}, {"vector": [1.0, 0.0, 0.0, 0.0]}, {"subject": None}]
 )
-def test_a_query_without_results_says_why(ask: Ask, event: Json, said: str, searched: Json) -> None:
+def test_a_query_without_results_says_why(ask: AskTogether, event: Json, said: str, searched: Json) -> None:
     """Whatever it searches by, or if it only looks up."""
     lookup = {"filters": [{"field": "price", "op": "range", "value": {"gt": 0}}]} if "subject" in searched else searched
     [result] = ask([{**lookup, **event}])
@@ -261,7 +236,7 @@ def test_a_query_without_results_says_why(ask: Ask, event: Json, said: str, sear
     assert [each for each in result["warnings"] if said in each], result["warnings"]
 
 
-def test_words_that_no_document_has_are_said(ask: Ask) -> None:
+def test_words_that_no_document_has_are_said(ask: AskTogether) -> None:
     """The warning is there if nothing else is searched by; a query with results has none of the kind."""
     nowhere, found = ask([{"text": "zanzibar", "recipe": "keyword"}, {"text": "amber", "recipe": "keyword"}])
     assert [each for each in nowhere["warnings"] if "has a word of its text" in each]
@@ -277,20 +252,20 @@ def test_words_that_no_document_has_are_said(ask: Ask) -> None:
         ([{"field": "brand", "ranges": [{"gte": 1}], "prefix": "a"}], "facets.0"),
     ],
 )
-def test_a_facet_that_cannot_be_counted_is_refused(ask: Ask, facets: list[Json], field: str) -> None:
+def test_a_facet_that_cannot_be_counted_is_refused(ask: AskTogether, facets: list[Json], field: str) -> None:
     """With its place."""
     [result] = ask([{"text": "amber", "facets": facets}])
     assert (result["status"], result["error"]["field"]) == ("invalid", field)
 
 
 @pytest.mark.parametrize("ask", ["engine"], indirect=True)
-def test_a_hidden_field_has_no_facet(ask: Ask) -> None:
+def test_a_hidden_field_has_no_facet(ask: AskTogether) -> None:
     """Its counts would tell its values."""
     [result] = ask([{"text": "amber", "source": "guest", "facets": [{"field": "price", "ranges": [{"lt": 5}]}]}])
     assert (result["status"], result["error"]["field"]) == ("invalid", "facets.0.field")
 
 
-def test_later_pages_need_no_facets(ask: Ask) -> None:
+def test_later_pages_need_no_facets(ask: AskTogether) -> None:
     """A cursor leads on with facets or without them."""
     event = {"text": "amber", "limit": 3, "facets": [{"field": "brand"}]}
     [first] = ask([event])

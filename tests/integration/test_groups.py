@@ -2,30 +2,22 @@
 process. The judge is a plain reading of the documents.
 """
 
-import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 import pytest
-from rich.console import Console
 
 from bench.kafka.broker import Broker
-from flows.cli.ingestion import index_once
-from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker
-from flows.process.embedded import start_embedded
-from schemas.result import ResultEvent
 from schemas.settings import load
-from tests.integration.cascade import running
+from tests.integration.cascade import AskTogether, over
 from tests.integration.permitted import TIERS
 
 pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
-Ask = Callable[[Sequence[Json]], list[Json]]
 
 DIMENSION: Final = 4
 PARENTS: Final = 60
@@ -67,32 +59,15 @@ CORPUS: Final = corpus()
 
 
 @pytest.fixture(scope="module", params=["server", "engine"])
-def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskTogether]:
     """Ask queries together, and get their results in their order."""
-    directory: Path = tmp_path_factory.mktemp(request.param)
-    numbers = itertools.count()
-    if request.param == "server":
-        broker: Broker = request.getfixturevalue("broker")
-        with running(broker, directory, {**SECTIONS, "qdrant": QDRANT}, namespace=NAMESPACES[0]) as system:
-            system.write(CORPUS)
-            yield system.answers
-        return
-    qdrant = {**QDRANT, "path": str(directory)}
-    with start_embedded(directory, {**SECTIONS, "qdrant": qdrant}) as embedded:
-        index_once(embedded, "corpus", lambda: enumerate(CORPUS, 1), "1", directory, Console(quiet=True))
-        with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:
-
-            def together(events: Sequence[Json]) -> list[Json]:
-                asked = [{"query_id": f"q{next(numbers)}", "namespace": NAMESPACES[0], **event} for event in events]
-                found = {result["query_id"]: result for result in client.ask(asked, 60)}
-                for result in found.values():
-                    ResultEvent.model_validate(result)
-                return [found[str(event["query_id"])] for event in asked]
-
-            yield together
+    directory = tmp_path_factory.mktemp(request.param)
+    broker: Broker | None = request.getfixturevalue("broker") if request.param == "server" else None
+    with over(broker, directory, {**SECTIONS, "qdrant": QDRANT}, CORPUS, NAMESPACES[0]) as together:
+        yield together
 
 
-def pages(ask: Ask, event: Json) -> list[Json]:
+def pages(ask: AskTogether, event: Json) -> list[Json]:
     """Every page of a query."""
     found = [ask([event])[0]]
     while found[-1]["next_cursor"] is not None:
@@ -141,7 +116,7 @@ def queries() -> list[Json]:
     ]
 
 
-def test_each_group_is_one_result_of_its_best_document(ask: Ask) -> None:
+def test_each_group_is_one_result_of_its_best_document(ask: AskTogether) -> None:
     """The groups of a query by vector are those of a plain reading of all documents that it may see, in their order;
     a page is full where there are so many groups, and a total that says so is exact.
     """
@@ -156,7 +131,7 @@ def test_each_group_is_one_result_of_its_best_document(ask: Ask) -> None:
         assert [hit["rank"] for hit in answer["results"]] == list(range(1, len(found) + 1))
 
 
-def test_pages_are_one_list_of_groups(ask: Ask) -> None:
+def test_pages_are_one_list_of_groups(ask: AskTogether) -> None:
     """No group is on two pages, the pages are those of one list, and each counts all groups."""
     event = {**queries()[0], "limit": 7}
     found = pages(ask, event)
@@ -168,7 +143,7 @@ def test_pages_are_one_list_of_groups(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("score", ["max", "sum", "avg"])
-def test_groups_are_those_of_the_ungrouped_candidates(ask: Ask, score: str) -> None:
+def test_groups_are_those_of_the_ungrouped_candidates(ask: AskTogether, score: str) -> None:
     """Of a merged ranking: a group has the candidates of its key, best first, `group_size` of them are returned, and
     its score is the combination of theirs, which the explanation says.
     """
@@ -203,7 +178,7 @@ def test_groups_are_those_of_the_ungrouped_candidates(ask: Ask, score: str) -> N
     assert sum(hit["group"]["count"] for hit in grouped["results"]) >= len(own)
 
 
-def test_no_group_shows_a_document_that_the_query_may_not_see(ask: Ask) -> None:
+def test_no_group_shows_a_document_that_the_query_may_not_see(ask: AskTogether) -> None:
     """Documents of other namespaces and higher tiers have the same parents, and are in no group, counted or shown."""
     events: list[Json] = [
         {**event, "group_size": 50, "limit": 200, **({"text": word} if word else {})}
@@ -226,7 +201,7 @@ def test_no_group_shows_a_document_that_the_query_may_not_see(ask: Ask) -> None:
     assert shown > 1000
 
 
-def test_caches_tell_groupings_apart(ask: Ask) -> None:
+def test_caches_tell_groupings_apart(ask: AskTogether) -> None:
     """A repeated query is answered from the cache, groups included; another field, size or score has its own answer."""
     event: Json = {"text": "delta", "vector": [0.3, 0.1, -1.0, 0.4], "limit": 10}
     groupings: list[Json] = [
@@ -248,7 +223,7 @@ def test_caches_tell_groupings_apart(ask: Ask) -> None:
     assert {type(hit["group"]["key"]) for hit in first[2]["results"]} == {int}
 
 
-def test_a_profile_groups_and_a_lookup_does_not(ask: Ask) -> None:
+def test_a_profile_groups_and_a_lookup_does_not(ask: AskTogether) -> None:
     """A profile's grouping is its queries'; a lookup gives every document, and refuses a grouping of its own."""
     vector = {"vector": [0.3, 0.1, -1.0, 0.4], "recipe": "vector"}
     by_profile, plain, own, lookup = ask(
@@ -263,7 +238,7 @@ def test_a_profile_groups_and_a_lookup_does_not(ask: Ask) -> None:
     assert not any("group" in hit for hit in [*plain["results"], *lookup["results"]])
 
 
-def test_an_order_is_one_of_groups(ask: Ask) -> None:
+def test_an_order_is_one_of_groups(ask: AskTogether) -> None:
     """With `order_by` the same groups come in the order of a field of their best documents, page by page."""
     event = {**queries()[0], "limit": 9, "group_size": 2}
     plain, ordered = (
@@ -276,7 +251,7 @@ def test_an_order_is_one_of_groups(ask: Ask) -> None:
     assert {hit["id"]: hit["group"] for hit in ordered} == {hit["id"]: hit["group"] for hit in plain}
 
 
-def test_min_relevance_counts_groups(ask: Ask) -> None:
+def test_min_relevance_counts_groups(ask: AskTogether) -> None:
     """Only documents that fit are in groups; a group none of whose documents fits is no result."""
     event = {**queries()[0], "group_size": 50, "limit": 200}
     (whole,) = ask([event])
@@ -289,7 +264,7 @@ def test_min_relevance_counts_groups(ask: Ask) -> None:
     assert min(each["relevance"] for each in members) >= least
 
 
-def test_a_recorded_pool_is_grouped_again(ask: Ask) -> None:
+def test_a_recorded_pool_is_grouped_again(ask: AskTogether) -> None:
     """Offline the same groups come out of the recorded candidates, with the same scores and explanations."""
     event: Json = {
         "text": "ember fjord",
