@@ -65,4 +65,6 @@ def test_the_schema_describes_every_field() -> None:
     schema = Rule.model_json_schema()
     models = [schema, *schema["$defs"].values()]
     ours = [each for each in models if each.get("title") in {"Rule", "Conditions", "Synonyms", "Pin", "Boost"}]
-    assert {"exact", "contains", "sources", "from", "until"} in [each["properties"].keys() for each in ours]
+    assert {"exact", "contains", "sources", "languages", "from", "until"} in [
+        each["properties"].keys() for each in ours
+    ]
