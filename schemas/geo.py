@@ -6,7 +6,7 @@ one; a polygon has straight sides between latitudes and longitudes, and does not
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Final, NamedTuple, Self
@@ -46,12 +46,10 @@ class Coordinates(NamedTuple):
 
 def read_coordinates(value: object) -> Coordinates | None:
     """The point that a value of a payload is; None if it is none."""
-    if not isinstance(value, Mapping):
-        return None
-    lat, lon = value.get("lat"), value.get("lon")
-    if type(lat) not in {int, float} or type(lon) not in {int, float}:
-        return None
-    return Coordinates(float(lat), float(lon))  # type: ignore[arg-type]
+    match value:
+        case {"lat": int() | float() as lat, "lon": int() | float() as lon} if bool not in {type(lat), type(lon)}:
+            return Coordinates(float(lat), float(lon))
+    return None
 
 
 class GeoPoint(Strict):

@@ -55,7 +55,7 @@ MODULES = 279
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4957,
+    "schemas": 4955,
     "operators.runtime": 1143,
     "operators.text": 2442,
     "operators.mapping": 1002,
@@ -64,7 +64,7 @@ BUDGET = {
     "operators.caching": 590,
     "operators.evaluation": 612,
     "operators.wire": 656,
-    "operators.query": 3482,
+    "operators.query": 3479,
     "operators.telemetry": 723,
     "operators.clients": 5276,
     "operators.delivery": 4604,

@@ -60,9 +60,7 @@ from schemas.geo import read_coordinates
 
 Condition = dict[str, Any]
 
-
 _NOT_INDEXED: Final[Indexed] = {}
-
 _FAN: Final = 4
 
 _CLAUSES: Final[Mapping[str, str]] = {"any_of": "should", "all_of": "must", "none_of": "must_not"}
@@ -94,7 +92,7 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
     """The condition of one spelling of a filter's field; of `none_of`, and of `is_null: false`, the opposite."""
     match wanted:
         case Eq(value=value):
-            return _any_of([_equal(path, form) for form in spell_all([value])])
+            return equal_to(path, value)
         case AnyOf(value=values) | NoneOf(value=values):
             return _in(path, spell_all(values), indexed.get(f"{array}{path}", frozenset()))
         case Range(value=bounds):
@@ -119,9 +117,9 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
     return {"is_null": {"key": path}}
 
 
-def equal_text(path: str, text: str) -> Condition:
-    """The condition that a field equals a text, as `eq` compares it."""
-    return _any_of([_equal(path, form) for form in spell_all([text])])
+def equal_to(path: str, value: str | bool | int | float) -> Condition:
+    """The condition that a field equals a value in one of its forms, as `eq` compares it."""
+    return _any_of([_equal(path, form) for form in spell_all([value])])
 
 
 def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
@@ -206,7 +204,7 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else {"should": [*conditions]}
 
 
-def _in(field: str, values: Sequence[str | bool | int], index: frozenset["Ask"]) -> Condition:
+def _in(field: str, values: Sequence[str | bool | int], index: frozenset[Ask]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]

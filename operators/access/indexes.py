@@ -58,9 +58,7 @@ _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
 }
 """Type of index -> the questions that it answers, each with its parameter and whether that is on by default."""
 
-
 RANGES: Final = frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})
-
 
 _ASKS: Final = {
     (bool, False): frozenset({Ask.BOOL}),
@@ -69,17 +67,13 @@ _ASKS: Final = {
 }
 """Type of a value, and if doubles tell it apart -> the kinds of index that find it."""
 
-
 ORDERING: Final = frozenset({"integer", "float", "datetime"})
 """Types of indexes that give an order."""
 
-
-Indexed = Mapping[str, "frozenset[Ask]"]
+Indexed = Mapping[str, frozenset[Ask]]
 """For each field the questions that its index answers."""
 
-
 Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
-
 
 _OF_ANY_KIND: Final = (Exists, IsEmpty, IsNull, Nested)
 """Filters that an index of any kind answers."""

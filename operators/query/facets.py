@@ -68,9 +68,11 @@ def _count(facets: Sequence[Facet], where: Condition) -> Generator[Request, Any,
     answers = (yield Words([(facet.field, where) for facet in listed], most)) if listed else ()
     by_index, in_ranges = iter(answers), iter(numbers)
     shown = [
-        _list(facet, (answer := next(by_index)).counts, exact=answer.exact and (not answer.cut or _by_count(facet)))
+        _show_values(
+            facet, (answer := next(by_index)).counts, exact=answer.exact and (not answer.cut or _by_count(facet))
+        )
         if facet.ranges is None
-        else _show(facet, ranges=[next(in_ranges) for _ in facet.ranges], exact=True)
+        else _show_ranges(facet, [next(in_ranges) for _ in facet.ranges], exact=True)
         for facet in facets
     ]
     return Counts(number, True, shown)
@@ -82,11 +84,11 @@ def _read(facets: Sequence[Facet], hits: Hits, most: int, guard: AccessFilter | 
     forbidden = find_forbidden(guard, hits.ids, hits.payloads)
     payloads = [each for id_, each in zip(hits.ids, hits.payloads, strict=True) if id_ not in forbidden]
     shown = [
-        _list(facet, Counter(value for each in payloads for value in _values(each, facet.field)), exact=exact)
+        _show_values(facet, Counter(value for each in payloads for value in _values(each, facet.field)), exact=exact)
         if facet.ranges is None
-        else _show(
+        else _show_ranges(
             facet,
-            ranges=[sum(matches_filter(within, each) for each in payloads) for within in within_ranges(facet)],
+            [sum(matches_filter(within, each) for each in payloads) for within in within_ranges(facet)],
             exact=exact,
         )
         for facet in facets
@@ -116,7 +118,7 @@ def _by_count(facet: Facet) -> bool:
     return facet.order == "count" and facet.prefix is None
 
 
-def _list(facet: Facet, counts: Mapping[str | int, int], *, exact: bool) -> Shown:
+def _show_values(facet: Facet, counts: Mapping[str | int, int], *, exact: bool) -> Shown:
     start = facet.prefix.casefold() if facet.prefix is not None else ""
     fitting = [
         (value, count)
@@ -126,16 +128,13 @@ def _list(facet: Facet, counts: Mapping[str | int, int], *, exact: bool) -> Show
     by_value = sorted(fitting, key=lambda each: (isinstance(each[0], str), each[0]))
     ordered = sorted(by_value, key=lambda each: -each[1]) if facet.order == "count" else by_value
     values = [{"value": value, "count": count} for value, count in ordered[: facet.limit]]
-    return _show(facet, values=values, more=len(fitting) > facet.limit, exact=exact)
+    return {"field": facet.field, "values": values, "more": len(fitting) > facet.limit, "exact": exact}
 
 
-def _show(facet: Facet, **counts: Any) -> Shown:
-    if "ranges" in counts:
-        bounds = [
-            each.given if isinstance(each, Bounds) else {name: rfc3339(time) for name, time in each.given.items()}
-            for each in facet.ranges or ()
-        ]
-        counts["ranges"] = [
-            {"bounds": each, "count": count} for each, count in zip(bounds, counts["ranges"], strict=True)
-        ]
-    return {"field": facet.field, "more": False, **counts}
+def _show_ranges(facet: Facet, counts: Sequence[int], *, exact: bool) -> Shown:
+    given = [
+        each.given if isinstance(each, Bounds) else {name: rfc3339(time) for name, time in each.given.items()}
+        for each in facet.ranges or ()
+    ]
+    ranges = [{"bounds": bounds, "count": count} for bounds, count in zip(given, counts, strict=True)]
+    return {"field": facet.field, "ranges": ranges, "more": False, "exact": exact}

@@ -47,10 +47,10 @@ class Expansion(NamedTuple):
 class Ruling:
     """The rules that work for one query, in the order of their ids; they are taken once, and hold to its answer.
 
-    `text` is the query's as it came. `rules` are those whose conditions hold, and `said` has the words
-    of these conditions. `rewrites` is false if what would stand in place of the words can't be asked. `bound` is the
-    text that cursors are bound to: that which would be searched without rules. `expansions` are those of the text that
-    is searched.
+    `text` is the query's as it came. `rules` are those whose conditions hold, and `said` has the words of these
+    conditions. `rewrites` is false if what would stand in place of the words can't be asked. `bound` is the text that
+    cursors are bound to: that which would be searched without rules. `expansions` are those of the text that is
+    searched.
     """
 
     sets: Sequence[RuleSet]

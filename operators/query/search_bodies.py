@@ -256,9 +256,7 @@ class Bodies:
         event, able = query.asked.event, query.retrieval.capabilities
         scopes = ((SUBJECT, event.subject), (ACTOR_TYPE, event.actor_type))
         criteria = [
-            Criterion(key, frozenset({key}), filters.equal_text(key, value))
-            for key, value in scopes
-            if value is not None
+            Criterion(key, frozenset({key}), filters.equal_to(key, value)) for key, value in scopes if value is not None
         ]
         for number, each in enumerate(event.filters):
             fields = frozenset(one.field for _, one in filters.on_fields([each], "filters"))
