@@ -316,7 +316,8 @@ class Broker:
         self.close()
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        options = ["-Xmx512m", *SHORT_LIVED, "-cp", f"{jars()}/*", *self._options]
+        # Hundreds of tests leave a thousand topics, some 300 MiB. Out of memory a broker would be fenced and never end.
+        options = ["-Xmx1g", "-XX:+ExitOnOutOfMemoryError", *SHORT_LIVED, "-cp", f"{jars()}/*", *self._options]
         # At level info the reason of an end is followed by pages about its shutdown.
         options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         with self.log_path.open("ab") as log:

@@ -9,9 +9,15 @@ from bench.calls import LIBRARIES, by_room, measure, shorten
 from bench.rig import rig
 
 ROOT = Path(__file__).parent.parent.parent
-CALLS = {(3, 11): 760, (3, 12): 664}
-"""Calls of the product's functions a query of a burst, by Python's version: 3.12 calls no comprehension. A mend that
-raises them says why; one that lowers them sets them."""
+PACE = ("operators.clients", "operators.delivery", "operators.runtime", "operators.stages", "operators.telemetry")
+"""Rooms that work by batches, too: a machine that others use fills these less, and then a query takes more calls."""
+
+OWN = {(3, 11): 376, (3, 12): 324}
+"""Calls a query of a burst in all other rooms, by Python's version: 3.12 calls no comprehension. A mend that raises
+them says why; one that lowers them sets them."""
+
+BY_PACE = {(3, 11): 378, (3, 12): 337}
+"""The calls in the rooms of PACE, on a machine that does nothing else."""
 
 
 def test_functions_are_counted_in_their_rooms() -> None:
@@ -29,8 +35,11 @@ def test_functions_are_counted_in_their_rooms() -> None:
 
 @pytest.mark.usefixtures("broker_tools", "machine")
 def test_a_query_takes_as_many_calls_as_it_did(tmp_path: Path) -> None:
-    """To one part in a hundred: how the queries of a burst fall into batches changes it by less."""
+    """To one part in a hundred, and to a quarter where batches count."""
     with rig() as running:
         rooms = by_room(measure(running, tmp_path)["burst"])
-    calls = sum(count for room, count in rooms.items() if room != LIBRARIES)
-    assert calls == pytest.approx(CALLS[sys.version_info[:2]], rel=0.01), rooms
+    own = sum(count for room, count in rooms.items() if room not in (LIBRARIES, *PACE))
+    by_pace = sum(rooms[room] for room in PACE)
+    version = sys.version_info[:2]
+    assert own == pytest.approx(OWN[version], rel=0.01), rooms
+    assert by_pace == pytest.approx(BY_PACE[version], rel=0.25), rooms
