@@ -80,8 +80,9 @@ class GeoBox(Strict):
 
     @model_validator(mode="after")
     def _within_half(self) -> Self:
-        # By an index, Qdrant finds only a part of a wider one.
-        if (self.bottom_right.lon - self.top_left.lon) % 360 > 180:
+        # By an index, Qdrant finds only a part of a wider one, and nothing within all of the earth.
+        west, east = self.top_left.lon, self.bottom_right.lon
+        if east - west + 360 * (west > east) > 180:
             raise ValueError("at most 180 degrees from the left side to the right one are expected; ask for two boxes")
         return self
 
