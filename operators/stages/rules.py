@@ -95,8 +95,10 @@ def read_tried(rules: Mapping[str, JsonValue]) -> RuleSet:
         try:
             tried[id_] = CompiledRule.of(id_, orjson.dumps(rule))
         except InputError as error:
-            path = ".".join(["rules", id_, *([error.field] if error.field is not None else [])])
-            raise InputError(error.kind, f"rules.{id_}: {error}", path) from error
+            at = f"rules.{id_}"
+            if error.field is None:
+                raise InputError(error.kind, f"{at}: {error}", at) from error
+            raise InputError(error.kind, f"{at}.{error}", f"{at}.{error.field}") from error
     return RuleSet(tried)
 
 

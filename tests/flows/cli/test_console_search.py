@@ -260,7 +260,7 @@ def test_a_rule_is_tried_put_and_deleted(served: Served) -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ('{"then": {"pin": [{"id": "a", "position": 0}]}}', "then.pin.0.position: 1 or more is expected (0)"),
+        ('{"then": {"pin": [{"id": "a", "position": 0}]}}', "then.pin.0.position: Input should be greater"),
         ('{"then": {"pin": [', "not JSON: "),
         ('{"then": {}, "then": {}}', "a key is repeated"),
         ('{"when": {"contains": "!"}, "then": {"bury": {"ids": ["a"]}}}', "when: 1 to 8 words are expected ('!')"),
@@ -275,7 +275,7 @@ def test_what_is_no_rule_is_said_and_not_put(served: Served, rule: str, said: st
     assert served.get("rules").json["rules"] == []
     if said.startswith(("then", "when")):
         [column] = search(served, "hose", {"rules": {"x": orjson.loads(rule)}})["columns"]
-        assert column["error"]["reason"].startswith(f"rules.x.{said}" if said[0] == "t" else "rules.x: when")
+        assert column["error"]["reason"].startswith(f"rules.x.{said}")
 
 
 def test_times_say_what_answered(served: Served) -> None:
