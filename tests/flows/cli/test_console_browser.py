@@ -231,6 +231,9 @@ def rules(browser: Browser) -> None:
     write(1)
     browser.one("#rule-try").click()
     browser.says("#columns", "tries mallet")
+    browser.wait(lambda: len(browser.all(".list")) == 2)
+    if browser.run("return innerWidth") < 600:
+        browser.run("document.querySelector(\".tabs [data-tab='1']\").click()")
     browser.says("#view .list", "pinned by mallet")
     browser.check()
     browser.one("#to-rules").click()
