@@ -5,6 +5,7 @@ While rules change, each answer must be by one of two sets: it names the set in 
 rule worked that only one of them has.
 """
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -42,6 +43,7 @@ CHANGED_AT: Final = 200.0
 _EVERY: Final = 0.7
 """Seconds from change to change."""
 _PATIENCE: Final = 30.0
+_PAUSE: Final = 10.0
 
 
 def write_rules(count: int) -> Iterator[tuple[bytes, bytes]]:
@@ -50,9 +52,9 @@ def write_rules(count: int) -> Iterator[tuple[bytes, bytes]]:
     for number in range(count):
         text = f"{words[number % len(words)]} {words[number // len(words) % len(words)]} only{number}"
         pin = {"pin": [{"id": f"d{number}", "position": 1}]}
-        boost = {"boost": {"field": "price"}}
-        synonyms = {"synonyms": {"from": [text], "to": [f"other{number}"]}}
-        rule = {"then": synonyms} if number % 3 == 2 else {"when": {"contains": text}, "then": (pin, boost)[number % 3]}
+        when, then = {"contains": text}, (pin, {"boost": {"field": "price"}})
+        synonyms = {"then": {"synonyms": {"from": [text], "to": [f"other{number}"]}}}
+        rule = synonyms if number % 3 == 2 else {"when": when, "then": then[number % 3]}
         yield rule_key(_NAMESPACE, f"r{number}"), orjson.dumps(rule)
 
 
@@ -79,9 +81,8 @@ class _Ruled:
         self.put(dict(write_rules(self.count)))
         kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
         kafka["topics"]["rules"] = self.topic
-        began = launch(self._client, around, {"kafka": {**kafka, "client": self._client}})
         self._began = time.monotonic()
-        return began
+        return launch(self._client, around, {"kafka": {**kafka, "client": self._client}})
 
     def note_start(self) -> None:
         """Note the seconds from the launch until the subject and its load are ready."""
@@ -100,25 +101,16 @@ class _Ruled:
         """All results of the last start."""
         assert self.around is not None
         kafka = self.around.kafka
-        consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": f"{kafka.group_id}-bench",
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": False,
-            }
-        )
-        consumer.subscribe([kafka.topics.results])
-        try:
+        own = {"group.id": f"{kafka.group_id}-bench", "auto.offset.reset": "earliest"}
+        with contextlib.closing(Consumer({"bootstrap.servers": kafka.bootstrap_servers, **own})) as consumer:
+            consumer.subscribe([kafka.topics.results])
             heard = time.monotonic()
             # The group is joined within seconds; then there is no pause before the end.
-            while time.monotonic() - heard < 10:
+            while time.monotonic() - heard < _PAUSE:
                 for record in consumer.consume(500, 0.5):
                     heard = time.monotonic()
                     if record.error() is None:
                         yield orjson.loads(record.value() or b"{}")
-        finally:
-            consumer.close()
 
 
 def measure(rig: Rig, client: str, plan: Plan, count: int, progress: Progress) -> dict[str, Any]:
