@@ -111,7 +111,7 @@ def payloads_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def rules_table(figures: Mapping[str, Any]) -> Table:
-    """What rules cost beside none, and the answers while one changed, by the set of rules that they are of."""
+    """The cost of rules beside none, and the answers while one changed, by the set of rules that they are of."""
     shown = _table(f"{figures['rules']:,} rules", "", "none", "with them", "ratio")
     shown.add_row("start, s", *(_ranged(each, 1) for each in figures["start_s"].values()), "")
     none, many = figures["subjects"].values()

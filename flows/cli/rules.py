@@ -84,10 +84,10 @@ def rules(
 def _read_file(path: Path) -> Iterator[Keyed]:
     """The rules of a file. Raises InputError for a line that is no JSON object."""
     for number, line in numbered_lines(path):
-        yield f"{path}: line {number}", *to_record(json_object(line, 2 * MAX_RULE_BYTES))
+        yield f"{path}: line {number}", *to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
 
 
-def to_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
+def to_rule_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
     """The key and the value of a rule that is written as one object; no value where its `then` is null."""
     rule = {name: value for name, value in said.items() if name not in {"namespace", "id"}}
     key = rule_key(said.get("namespace"), said.get("id"))

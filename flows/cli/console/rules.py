@@ -11,7 +11,7 @@ import orjson
 
 from flows.assembly.delivery import connect
 from flows.assembly.query import rule_table
-from flows.cli.rules import put_rules, read_topic, to_record
+from flows.cli.rules import put_rules, read_topic, to_rule_record
 from operators.delivery.client import KafkaClient
 from schemas.errors import DeliveryError, FatalDelivery, InputError, invalid
 from schemas.event import json_object
@@ -32,7 +32,7 @@ class WrittenRule(Strict):
 
     def read(self) -> tuple[bytes, bytes | None]:
         """The key and the value of its message. Raises InputError for anything but a JSON object."""
-        return to_record(
+        return to_rule_record(
             {**json_object(self.text.encode(), MAX_RULE_BYTES), "namespace": self.namespace, "id": self.id}
         )
 
