@@ -54,7 +54,7 @@ export async function rules(page) {
     const rows = shown.slice(0, 500).map((each) => [each.namespace, button(each.id, () => edit(each), { class: "plain code", "aria-label": `Edit the rule ${each.id} of ${each.namespace}` }), each.when.join(", "), each.then.join("; ")]);
     const count = `${shown.length} of ${all.length} rules of ${topic}${shown.length > 500 ? ", the first 500 here" : ""}${state.namespace ? `, for ${state.namespace}` : ""}`;
     list.replaceChildren(...[el("p", { class: "quiet" }, count), rows.length ? table(["namespace", "rule", "if", "then"], rows) : empty("No rules yet", "Write one above."),
-      refused.length ? el("section", { class: "warning" }, el("h3", {}, "No rules"), el("ul", {}, refused.map((each) => el("li", {}, each)))) : null].filter(Boolean));
+      refused.length ? el("section", { class: "warning" }, el("h3", {}, "Records that are no rules"), el("ul", {}, refused.map((each) => el("li", {}, each)))) : null].filter(Boolean));
   }
   if (!found.topic) return empty("There are no rules", "kafka.topics.rules is not set: name a compacted topic there.");
   show(found);
