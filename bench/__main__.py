@@ -2,7 +2,7 @@
 hand, and beside itself with other settings. `scale`: how CPU and memory grow with documents, partitions, candidates
 and the like. `micro`: has a part of it become slower? `soak`: does it grow? `rank`: what ranking one query costs, by
 recipe. `rerank`: what batching across queries is worth, and with `--faults` what a failing reranker costs. `cache`:
-what the exact cache is worth.
+what the exact cache is worth. `rules`: what 10,000 rules cost.
 `models`: what the models in the process do, beside plain loops. `connections`: what a call costs over HTTP.
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
@@ -42,6 +42,7 @@ from bench.commands import (
     ranked,
     recalled,
     reranked,
+    ruled,
     saturated,
     scaled,
     served,
@@ -124,6 +125,18 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=5, help="that the queries are spread over")
     command.add_argument("--rate", type=_positive, help="queries a second, in place of a round's at once")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("rules", help="measure the start and CPU a query with rules beside none")
+    command.set_defaults(
+        run=lambda arguments: ruled(_plan(arguments), arguments.client, arguments.rules, arguments.json)
+    )
+    command.add_argument("--rules", type=_count, default=10_000)
+    command.add_argument("--rates", type=_positive, nargs="+", default=[200.0], help="queries a second")
+    command.add_argument("--seconds", type=_positive, default=20, help="at each rate")
+    command.add_argument("--rounds", type=_count, default=5)
+    command.add_argument("--burst", type=_none_or_more, default=2000, help="queries at once; 0: no burst")
+    command.add_argument("--warm-up", type=_count, default=500, help="queries before each round")
+    command.add_argument("--client", choices=RANKSTREAM, default="librdkafka")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("server", help="measure the flows on the Qdrant server that QDRANT_BINARY names")
     command.set_defaults(run=_server)

@@ -28,6 +28,7 @@ from bench import (
     report,
     rerank_faults,
     reranking,
+    rules,
     scaling,
     system,
 )
@@ -193,6 +194,14 @@ def cached(plan: caching.Rounds, client: str, as_json: bool) -> int:
         figures = caching.measure(started, client, plan, stderr.print)
     _show({"machine": measured_on, "backends": BACKENDS, **figures}, as_json, report.caches_table(figures))
     return 0 if caching.kept(figures) else 1
+
+
+def ruled(plan: Plan, client: str, count: int, as_json: bool) -> int:
+    """Measure the cost of rules; the exit code, 1 if it is more than promised. Raises BenchError and BrokerError."""
+    with rig() as started:
+        figures = rules.measure(started, client, plan, count, stderr.print)
+    _show({"machine": machine(), "backends": BACKENDS, **figures}, as_json, report.rules_table(figures))
+    return 0 if rules.kept(figures) else 1
 
 
 def compared(judged: Path | None, as_json: bool) -> int:

@@ -17,7 +17,7 @@ TIMEOUT_MS: Final = 600_000
 """Longer than a burst takes to drain, as far as a flow's `limits.max_timeout` allows it: a query that expires in the
 queue would make the drain look fast."""
 
-_WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
+WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
 
 def query_events(run: str, count: int, limit: int = PAGE, namespaces: int = 0) -> Iterator[tuple[bytes, bytes]]:
@@ -33,7 +33,7 @@ def query_events(run: str, count: int, limit: int = PAGE, namespaces: int = 0) -
         query_id = f"{run}-{number}"
         event: dict[str, Any] = {
             "query_id": query_id,
-            "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
+            "text": f"{' '.join(words.sample(WORDS.split(), 6))} {query_id}",
             "vector": vector / np.linalg.norm(vector),
             "limit": limit,
             "timeout_ms": TIMEOUT_MS,
@@ -50,7 +50,7 @@ def repeated_events(run: str, texts: Sequence[int]) -> Iterator[tuple[bytes, byt
     """
     for place, number in enumerate(texts):
         query_id = f"{run}-{place}"
-        words = random.Random(number).sample(_WORDS.split(), 6)
+        words = random.Random(number).sample(WORDS.split(), 6)
         event = {"query_id": query_id, "text": f"{' '.join(words)} {number}", "timeout_ms": TIMEOUT_MS}
         yield query_id.encode(), orjson.dumps(event)
 

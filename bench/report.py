@@ -110,6 +110,21 @@ def payloads_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return shown
 
 
+def rules_table(figures: Mapping[str, Any]) -> Table:
+    """The cost of rules beside none, and the answers while one changed, by the set of rules that they are of."""
+    shown = _table(f"{figures['rules']:,} rules", "", "none", "with them", "ratio")
+    shown.add_row("start, s", *(_ranged(each, 1) for each in figures["start_s"].values()), "")
+    none, many = figures["subjects"].values()
+    loads = [*((f"{row['rate']:g}/s", row, other) for row, other in zip(none["rates"], many["rates"], strict=True))]
+    loads += [("burst", none["burst"], many["burst"])] if none["burst"] else []
+    for name, *both in loads:
+        cpu = [_ranged(each["cpu_ms_per_query"], 2) for each in both]
+        shown.add_row(f"CPU a query at {name}, ms", *cpu, _ranged(figures["over_none"][name]["cpu"], 3))
+    by_set = ", ".join(f"{name} {count}" for name, count in figures["changing"]["by_set"].items())
+    shown.add_row("answers while a rule changes", "", by_set, "")
+    return shown
+
+
 def goals_table(report: Mapping[str, Any]) -> Table:
     """A row a goal: the bound, and what was measured."""
     shown = _table("Beside the asyncio service", "client", "load", "", "goal", "measured", "met")

@@ -41,6 +41,7 @@ MAX_QUERY_PARTS: Final = 4096
 """Keys, objects and arrays of a query event: it can use some 600 of filters, 2,000 of metadata, and a recipe's."""
 
 MAX_PASSAGES: Final = 10
+MAX_TRIED: Final = 16
 MAX_NEIGHBOURS: Final = 16
 MAX_EXCERPT: Final = 100_000
 
@@ -275,6 +276,8 @@ class QueryEvent(Strict):
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
     overrides: dict[str, JsonValue] | None = None
     """Changes to parameters of the recipe: {stage: {parameter: value}}."""
+    rules: Annotated[dict[str, JsonValue], Field(max_length=MAX_TRIED)] | None = None
+    """Rules to try with this query alone: {id: rule}, each in place of the rule of its id, or beside those in force."""
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
     post: bool = True
     """false: the fused list is the answer; no stage behind the fusion runs, and no model."""

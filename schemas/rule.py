@@ -5,6 +5,7 @@ rule is removed. The namespace `*` stands for all. A namespace's own rule hides 
 operators.query.rules says how rules work together.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Self
 
 import orjson
@@ -22,6 +23,9 @@ EVERYWHERE: Final = "*"
 MAX_RULE_BYTES: Final = 65_536
 MAX_WORDS: Final = 8
 """Words of a phrase at most: that many lookups are made for each word of a query."""
+
+NamesReader = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Gives an object with the index's names of fields in place of those of documents' senders."""
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _Several = Annotated[list[Words], Field(min_length=1, max_length=32)]
@@ -159,6 +163,6 @@ def read_rule_key(key: bytes | None) -> tuple[str, str]:
     raise InputError(DeadLetterClass.INVALID, 'key: namespace and id are expected, as ["acme", "tv"]', "key")
 
 
-def read_rule(value: bytes | None) -> Rule:
-    """The rule that a message's value is. Raises InputError."""
-    return validate(Rule, json_object(value, MAX_RULE_BYTES))
+def read_rule(value: bytes | None, read: NamesReader = dict) -> Rule:
+    """The rule that a message's value is; `read` gives it with the index's names of fields. Raises InputError."""
+    return validate(Rule, read(json_object(value, MAX_RULE_BYTES)))

@@ -9,6 +9,7 @@ from operators.query.cursor import CursorCodec
 from operators.query.field_map import FieldMap
 from operators.query.normalise import Normaliser
 from operators.query.plan import Planner
+from operators.query.rules import RuleTable
 from operators.query.search_bodies import Bodies
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
@@ -71,6 +72,7 @@ def planner(settings: Settings) -> Planner:
         chat,
         settings.defaults,
         field_map(settings),
+        settings.kafka.topics.rules is not None,
     )
 
 
@@ -78,6 +80,12 @@ def own_names(settings: Settings) -> OwnNames | None:
     """The names and ids that documents have at their senders; None where these are the index's."""
     columns, whole_ids = settings.documents.columns, settings.documents.ids == "integer"
     return OwnNames(columns, whole_ids) if columns or whole_ids else None
+
+
+def rule_table(settings: Settings) -> RuleTable:
+    """A table for rules, which name fields as documents' senders do."""
+    names = own_names(settings)
+    return RuleTable(names.read) if names is not None else RuleTable()
 
 
 def expression_columns(settings: Settings) -> dict[str, str]:

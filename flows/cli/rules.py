@@ -4,21 +4,22 @@ A file has one rule a line, `{"namespace": ..., "id": ..., "when": ..., "then": 
 removed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import time
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 import typer
 
 from flows.assembly.delivery import connect
+from flows.assembly.query import rule_table
 from flows.cli.config import begin
 from flows.cli.ingestion import numbered_lines
 from flows.cli.output import Config, emit, input_file, out, say, stderr
 from operators.delivery.client import KafkaClient, ProducerRecord
-from operators.query.rules import Circumstances, RuleTable
+from operators.query.rules import Circumstances
 from operators.query.ruling import decide
 from schemas.errors import ConfigError, FatalDelivery, InputError
 from schemas.event import json_object
@@ -47,16 +48,14 @@ def rules(
     Exit code 1 if the file has a line that is no rule: then nothing is put.
     """
     settings = begin(config)
-    table, topic, keyed, refused = RuleTable(), settings.kafka.topics.rules, list[Keyed](), 0
+    table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), 0
     if action == "test" and text is None:
         raise typer.BadParameter("test needs the text of a query", param_hint="TEXT")
     if action == "put" and file is None:
         raise typer.BadParameter("put needs a file of rules", param_hint="--file")
     if topic is None and (action == "put" or file is None):
         raise ConfigError("kafka.topics.rules: not set, so there are no rules; name a compacted topic")
-    for place, key, value in (
-        _read_file(file) if file is not None else _read_topic(connect(settings.kafka), topic or "")
-    ):
+    for place, key, value in _read_file(file) if file is not None else read_topic(connect(settings.kafka), topic or ""):
         try:
             table.put(key, value)
             keyed.append((place, key, value))
@@ -66,8 +65,7 @@ def rules(
     if refused and file is not None:
         raise typer.Exit(1)
     if action == "put":
-        with closing(connect(settings.kafka).plain_producer()) as producer:
-            producer.send([ProducerRecord(topic or "", key, value) for _, key, value in keyed])
+        put_rules(connect(settings.kafka), topic or "", keyed)
         say(out, f"{len(keyed)} rules were put")
     elif action == "list":
         for name, each in table:
@@ -86,12 +84,23 @@ def rules(
 def _read_file(path: Path) -> Iterator[Keyed]:
     """The rules of a file. Raises InputError for a line that is no JSON object."""
     for number, line in numbered_lines(path):
-        said = json_object(line, 2 * MAX_RULE_BYTES)
-        key = rule_key(said.pop("namespace", None), said.pop("id", None))
-        yield f"{path}: line {number}", key, orjson.dumps(said) if said.get("then", said) is not None else None
+        yield f"{path}: line {number}", *to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
 
 
-def _read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
+def to_rule_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
+    """The key and the value of a rule that is written as one object; no value where its `then` is null."""
+    rule = {name: value for name, value in said.items() if name not in {"namespace", "id"}}
+    key = rule_key(said.get("namespace"), said.get("id"))
+    return key, orjson.dumps(rule) if rule.get("then", rule) is not None else None
+
+
+def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
+    """Put rules on their topic. Raises DeliveryError."""
+    with closing(client.plain_producer()) as producer:
+        producer.send([ProducerRecord(topic, key, value) for _, key, value in keyed])
+
+
+def read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     """All records of the topic up to its present end. Raises DeliveryError."""
     with closing(client.bounded_reader(topic)) as reader:
         ends, heard = reader.ends(_TIMEOUT), time()

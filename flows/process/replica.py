@@ -22,13 +22,13 @@ from flows.assembly.clients import Clients, InProcess, Ping
 from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import Replication
 from flows.assembly.indexing import IndexingParts
+from flows.assembly.query import rule_table
 from flows.assembly.search import Parts
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
 from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.table_reader import RuleReader, WatermarkReader
-from operators.query.rules import RuleTable
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -138,7 +138,7 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         metrics.table("watermarks", lambda: watermarks.namespaces)
         rules = None
         if (name := topics.rules) is not None:
-            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table := RuleTable())
+            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table := rule_table(settings))
             metrics.watch_rules(table.__len__, lambda: table.refused, lambda: rules.behind)
         parts = Parts(settings, clients, member, watermarks, rules)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)

@@ -51,7 +51,10 @@ class RankingPlan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything."""
+    """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything.
+
+    `rules`: there are rules, and so queries may try some.
+    """
 
     profiles: Mapping[str, Profile]
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: SHIPPED)
@@ -60,6 +63,7 @@ class Planner:
     chat: bool = True
     defaults: Defaults = field(default_factory=Defaults)
     fields: FieldMap = SAME
+    rules: bool = True
     _overridden: BoundedCache[tuple[str, str], Recipe] = field(
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
@@ -109,6 +113,8 @@ class Planner:
             own, chosen = chosen, self._override(chosen, overrides, event.reflection_boost)
             if hidden:
                 _check_seen(changes, (own, chosen), hidden)
+        if event.rules is not None:
+            self._check_rules(event.rules, policy, hidden)
         if not event.post:
             chosen = chosen.fusing()
         if event.understood and chosen.stage(Wishes) is None:
@@ -134,6 +140,14 @@ class Planner:
             reduce(Returned.over, parts) if parts else None,
             hidden,
         )
+
+    def _check_rules(self, rules: Mapping[str, Any], policy: SourcePolicy, hidden: Sequence[str]) -> None:
+        """Raise InputError unless the query may try rules: where they read hidden fields, their effects would tell."""
+        if not self.rules:
+            raise invalid("rules", "there are no rules: kafka.topics.rules is not set", rules)
+        _check("rules", "rules", rules, policy.overrides if policy.overrides is not None else self.allowed)
+        if hidden:
+            raise invalid("rules", "the policy of the query's source hides fields, which rules could read", rules)
 
     def profile(self, event: QueryEvent) -> str:
         """The name of the profile that the query gets."""

@@ -15,7 +15,7 @@ from operators.text.analysis import is_unspaced
 from operators.text.folding import fold, fold_accents
 from operators.text.words import WORD
 from schemas.errors import InputError, invalid
-from schemas.rule import EVERYWHERE, MAX_WORDS, Rule, read_rule, read_rule_key
+from schemas.rule import EVERYWHERE, MAX_WORDS, NamesReader, Rule, read_rule, read_rule_key
 from schemas.settings.qdrant import language_tag
 
 _WORD: Final = re.compile(rf"{WORD}(?:\+\+|[+#](?!\w))?")
@@ -82,9 +82,12 @@ class CompiledRule:
     synonyms: Mapping[Phrase, Texts]
 
     @classmethod
-    def of(cls, id_: str, value: bytes) -> "CompiledRule":
-        """Raises InputError, also for a text without words, or with more than MAX_WORDS."""
-        rule = read_rule(value)
+    def of(cls, id_: str, value: bytes, read: NamesReader = dict) -> "CompiledRule":
+        """`read` gives the object with the index's names.
+
+        Raises InputError, also for a text without words, or with more than MAX_WORDS.
+        """
+        rule = read_rule(value, read)
         synonyms = dict[Phrase, Texts]()
         if (said := rule.then.synonyms) is not None:
             asked = _phrases(said.words or said.from_ or (), "then.synonyms")
@@ -157,13 +160,17 @@ class RuleSet:
                 yield texts[start:end], start, end
 
 
-_NONE: Final = RuleSet({})
+NO_RULES: Final = RuleSet({})
 
 
 class RuleTable:
-    """All rules, as the topic's records say. One thread may call it at a time."""
+    """All rules, as the topic's records say. One thread may call it at a time.
 
-    def __init__(self) -> None:
+    `read` gives a rule with the index's names of fields.
+    """
+
+    def __init__(self, read: NamesReader = dict) -> None:
+        self._read = read
         self._rules: dict[str, dict[str, CompiledRule]] = {}
         self._sets: dict[str, RuleSet] = {}
         self.refused = 0
@@ -190,7 +197,7 @@ class RuleTable:
         """Apply a record. Raises InputError if it is no rule."""
         namespace, id_ = read_rule_key(key)
         if value is not None:
-            self._rules.setdefault(namespace, {})[id_] = CompiledRule.of(id_, value)
+            self._rules.setdefault(namespace, {})[id_] = CompiledRule.of(id_, value, self._read)
         elif namespace in self._rules:
             self._rules[namespace].pop(id_, None)
             if not self._rules[namespace]:
@@ -201,11 +208,11 @@ class RuleTable:
         """The namespace's own rules, and those for all, as they are now; empty without any."""
         if namespace not in self._rules and EVERYWHERE not in self._rules:
             return ()
-        return [self._set(namespace), self._set(EVERYWHERE) if namespace != EVERYWHERE else _NONE]
+        return [self._set(namespace), self._set(EVERYWHERE) if namespace != EVERYWHERE else NO_RULES]
 
     def _set(self, namespace: str) -> RuleSet:
         if namespace not in self._rules:
-            return _NONE
+            return NO_RULES
         if namespace not in self._sets:
             self._sets[namespace] = RuleSet({**self._rules[namespace]})
         return self._sets[namespace]

@@ -65,9 +65,8 @@ class Ruling:
 
     @property
     def version(self) -> str:
-        """The version of the rules that were taken: 32 hexadecimal digits."""
-        own, shared = self.sets
-        return f"{own.version:016x}{shared.version:016x}"
+        """The version of the rules that were taken: 16 hexadecimal digits for each set."""
+        return "".join([f"{each.version:016x}" for each in self.sets])
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -208,8 +207,9 @@ def _share(boost: Boost, payload: Payload) -> float:
 
 
 def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, bound: str | None = None) -> Ruling:
-    """The rules of these sets, the namespace's own first, that hold for a query; `bound` is the text that its cursors
-    are bound to.
+    """The rules of these sets that hold for a query; a rule of one set hides those of its id in the sets behind.
+
+    `bound` is the text that its cursors are bound to.
     """
     words = read_words(text) if text is not None else []
     found = _find(sets, words, at)
@@ -246,11 +246,12 @@ def _find(
 
 
 def _unhidden(sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[Any]]) -> Iterator[Any]:
-    """Each set's findings, without the rules for all that the namespace has its own of."""
-    own, shared = sets
-    yield from find(own)
-    if shared.rules:
-        yield from (each for each in find(shared) if each[0].id not in own.rules)
+    """Each set's findings, without the rules whose id a set before it has, too."""
+    yield from find(sets[0])
+    for at, each in enumerate(sets[1:], 1):
+        if each.rules:
+            before = sets[:at]
+            yield from (found for found in find(each) if not any(found[0].id in other.rules for other in before))
 
 
 def _cuts(start: int, end: int, identifier: Token) -> bool:

@@ -3,18 +3,21 @@
 The words that rules take away are gone before any backend reads the text. Synonyms are terms of the keyword leg, and
 evidence of ranking where they are one word: for it a document with the synonym has the query's word. The dense leg and
 rerankers read the text without them. A keyword expression has no synonyms: it says exactly what it looks for. Nor has a
-collection whose server makes the terms.
+collection whose server makes the terms. Rules that a query tries are a set of its own, ahead of those in force.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+import orjson
+from pydantic import JsonValue
+
 from operators.collections.analysers import Bm25
 from operators.query.canonical import Query, canonicalise
 from operators.query.in_flight import InFlight
-from operators.query.rules import Circumstances, RuleSet
+from operators.query.rules import NO_RULES, Circumstances, CompiledRule, RuleSet
 from operators.query.ruling import Expansion, Ruling, decide
 from operators.stages.admit import Admission
 from operators.text.terms import QueryWord, query_vector
@@ -35,6 +38,8 @@ class RuledAdmission:
         """Admit the query as its rules have it. Raises InputError as admission does, for what the query says itself."""
         asked = query.asked
         sets = self.rules(asked.namespace)
+        if asked.event.rules:
+            sets = [read_tried(asked.event.rules), *(sets or (NO_RULES, NO_RULES))]
         searched = asked.shape is QueryShape.SEARCH and not asked.event.reflections_only
         if not sets or not searched or asked.denial is not None:
             return self.admit(query)
@@ -81,6 +86,20 @@ class RuledAdmission:
 @lru_cache(4096)
 def _words(analyser: Bm25, text: str) -> Sequence[QueryWord]:
     return analyser.words(text)
+
+
+def read_tried(rules: Mapping[str, JsonValue]) -> RuleSet:
+    """The rules that a query tries. Raises InputError, whose field is that of the query."""
+    tried = dict[str, CompiledRule]()
+    for id_, rule in rules.items():
+        try:
+            tried[id_] = CompiledRule.of(id_, orjson.dumps(rule))
+        except InputError as error:
+            at = f"rules.{id_}"
+            if error.field is None:
+                raise InputError(error.kind, f"{at}: {error}", at) from error
+            raise InputError(error.kind, f"{at}.{error}", f"{at}.{error.field}") from error
+    return RuleSet(tried)
 
 
 def rewrite(asked: Query, ruling: Ruling) -> Query:

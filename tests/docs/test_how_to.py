@@ -22,6 +22,7 @@ from operators.indexing.document import DocumentInFlight
 from operators.indexing.point import payload
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.stage import Batches, async_stage, sync_stage
+from operators.stages.rules import read_tried
 from schemas.document import DocumentEvent
 from schemas.errors import BackendUnavailable, Reason
 from schemas.filters import Group
@@ -110,6 +111,9 @@ def test_the_rules_of_the_page_work(tmp_path: Path) -> None:
     (tmp_path / "rules.jsonl").write_text(rules[0].text)
     (tmp_path / "rankstream.yaml").write_text(f"{of('rules.md', 'yaml')[0].text}\nqdrant: {{path: {tmp_path}}}\n")
     assert run(of("rules.md", "sh")[0].text, tmp_path) == expected[0].text
+    [tried] = of("rules.md", "json query")
+    event = QueryEvent.model_validate_json(tried.text)
+    assert [*read_tried(event.rules or {}).rules] == ["sale"]
 
 
 @pytest.mark.slow

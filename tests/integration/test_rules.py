@@ -31,7 +31,7 @@ DOCUMENTS: Final[list[dict[str, Any]]] = [
 ]
 SETTINGS: Final = {
     "kafka": {"topics": {"rules": "rules"}},
-    "qdrant": {"indexes": {"price": "float"}},
+    "qdrant": {"indexes": {"price": "float", "kind": "keyword"}},
     "defaults": {"namespace": "shop"},
     "firewall": {"enabled": True},
     "policies": {"sources": {"*": {}, "partner": {"hidden_fields": ["price"]}}},
@@ -101,6 +101,7 @@ def pin(id_: str, position: int) -> dict[str, Any]:
 
 
 TV: Final = {"contains": "television"}
+PIN: Final = {"pin": [{"id": "cinema", "position": 1}]}
 
 
 def test_a_namespace_without_rules_says_nothing_of_them(shop: Shop) -> None:
@@ -316,3 +317,68 @@ def test_caches_have_the_version(shop: Shop) -> None:
     after = shop.ask("television", profile="balanced")
     assert (found(after)[0], after["retrieval_stage"]) == ("boots", "hybrid_merge")
     assert after["provenance"]["rules"] != first[0]["provenance"]["rules"]
+
+
+def naming(id_: str, word: str) -> dict[str, dict[str, Any]]:
+    """Rules of every kind that name one document, or its word."""
+    of_it = [{"field": "id", "op": "eq", "value": id_}]
+    return {
+        "pin": {"when": TV, "then": {"pin": [pin(id_, 1), pin("cinema", 2)]}},
+        "bury": {"when": TV, "then": {"bury": {"ids": [id_], "filters": of_it}}},
+        "boost": {"when": TV, "then": {"boost": {"filters": of_it, "weight": 9}}},
+        "synonym": {"then": {"synonyms": {"from": ["television"], "to": [word], "weight": 1}}},
+        "rewrite": {"when": {"contains": "hidden"}, "then": {"rewrite": {"filters": of_it}}},
+    }
+
+
+@pytest.mark.parametrize("kind", naming("", ""))
+@pytest.mark.parametrize("tried", [True, False], ids=["tried", "put"])
+def test_a_rule_does_not_tell_whether_a_hidden_document_exists(shop: Shop, kind: str, tried: bool) -> None:
+    """The whole answer, counts, warnings, facets, explanations and pool included, is that of a rule about nothing."""
+
+    def ask(rule: Mapping[str, Any], text: str) -> dict[str, Any]:
+        shop.only(**({} if tried else {kind: rule}))
+        own = {"rules": {kind: rule}} if tried else {}
+        event = {"explain": True, "record": True, "facets": [{"field": "classification"}, {"field": "kind"}]}
+        result = shop.ask(text, profile="deep", debug=True, **event, **own)
+        varying = {"result_id", "provenance", "debug", "legs", "latency_ms", "pool", "completed_at"}
+        legs = [{name: each[name] for name in ("name", "status", "candidates")} for each in result["legs"]]
+        assert result["status"] == "ok", result
+        pool = [[hit["id"] for hit in each["hits"]] for each in result["pool"]["legs"]]
+        counts = result["debug"]["candidates_per_stage"]
+        bare = {name: value for name, value in result.items() if name not in varying}
+        return {**bare, "legs": legs, "pool": pool, "counts": counts}
+
+    ghost, canary = naming("nowhere", "unheardof")[kind], naming("secret", "prototype")[kind]
+    for text in ("television", "hidden television"):
+        said = json.dumps(ask(ghost, text)).replace("unheardof", "prototype").replace("nowhere", "secret")
+        assert json.dumps(ask(canary, text)) == said
+
+
+def test_a_query_tries_rules(shop: Shop) -> None:
+    """They are laid over those in force, for this query alone, which names other rules and has an answer of its own."""
+    shop.only(
+        one={"when": TV, "then": {"pin": [pin("cinema", 1)]}}, two={"when": TV, "then": {"pin": [pin("boots", 2)]}}
+    )
+    asked = {"rules": {"one": {"when": TV, "then": {"pin": [pin("energy", 1)]}}}, "profile": "balanced"}
+    plain, tried = shop.ask("television", profile="balanced"), shop.ask("television", **asked)
+    assert (found(plain)[:2], found(tried)[:2]) == (["cinema", "boots"], ["energy", "boots"])
+    assert tried["provenance"]["rules"].endswith(plain["provenance"]["rules"])
+    assert shop.ask("television", **asked)["retrieval_stage"] == "exact_cache"
+    assert found(shop.ask("television", profile="balanced"))[0] == "cinema"
+    shop.put(one=None, two=None)
+    assert found(shop.ask("television", **asked))[0] == "energy"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"rules": {"x": {"then": {}}}}, "rules.x: then: synonyms"),
+        ({"rules": {"x": 1}}, "rules.x: "),
+        ({"rules": {"x": {"then": PIN}}, "source": "partner"}, "rules: the policy of the query's source hides"),
+    ],
+)
+def test_rules_that_a_query_may_not_try_are_refused(shop: Shop, event: dict[str, Any], said: str) -> None:
+    """The error names the field; a source with hidden fields would learn of these by a boost."""
+    result = shop.ask("television", **event)
+    assert (result["status"], result["error"]["reason"].startswith(said)) == ("invalid", True), result["error"]

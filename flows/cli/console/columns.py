@@ -1,7 +1,7 @@
 """Columns of the page: one way to rank each, its parameters, the forms in which others take it, its results' cards."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -11,6 +11,7 @@ from flows.cli.console.waterfall import share_score
 from flows.cli.evaluate.evaluation import judged_hit
 from flows.cli.evaluate.tune import recipes_yaml
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
+from operators.query.ruling import STAGE as RULES
 from schemas.fields import Strict
 from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.fusion import WeighingStage
@@ -27,6 +28,8 @@ _OWN: Final = frozenset({"title", "namespace", "destination"})
 _LATE: Final = frozenset({"created_at", "updated_at", "accessed_at", "lang"})
 """Fields that stand behind the others."""
 
+_MOVES: Final = {"pin": "pinned by", "bury": "buried by"}
+
 _PARTS: Final = {"passages": 2, "text": 300}
 _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
@@ -36,12 +39,13 @@ _CHIP: Final = 60
 
 
 class Column(Strict):
-    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
+    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations; `rules` are tried."""
 
     config: str = ""
     recipe: str = ""
     profile: str = ""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
+    rules: dict[str, JsonValue] = Field(default_factory=dict)
     rerank: bool = True
     min_relevance: float | None = None
 
@@ -104,9 +108,17 @@ def _card(
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
         "parts": share_score(explanation) if explanation else [],
         "words": {word: list(found.get("fields") or ()) for word, found in words.items()},
+        "rules": [*_rules(steps)],
         "grade": grades.get(judged),
         "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
     }
+
+
+def _rules(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The effects of rules on a result, each with the rule."""
+    for values in (step["values"] for step in steps if step["stage"] == RULES):
+        yield from (f"{words} {values[name]['rule']}" for name, words in _MOVES.items() if name in values)
+        yield from (f"boosted by {rule}" for rule in values.get("boost", ()))
 
 
 def _is_short(value: Any) -> bool:
@@ -132,7 +144,7 @@ def abbreviate(text: str, most: int = _LONGEST) -> str:
 
 def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:
     """A result without its documents, for the head of a column, with its cards."""
-    names = ("status", "profile", "degraded", "warnings", "total", "total_relation", "legs", "retrieval_stage")
+    names = ("status", "profile", "degraded", "warnings", "total", "total_relation", "legs", "retrieval_stage", "rules")
     return {
         **{name: result.get(name) for name in (*names, "error", "denied")},
         "recipe": result.get("provenance", {}).get("recipe"),

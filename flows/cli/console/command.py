@@ -111,5 +111,5 @@ def serve_embedded(
 
     overview = Overview(settings, running.in_process, own_broker=True)
     configurations = {"demo": Configuration.of("demo", settings, ask_alone)}
-    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of)
+    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of, running.kafka)
     _serve(ConsoleServer(Console(bench), 0), console)

@@ -32,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, ConsoleSearch
 from flows.cli.console.judgements import JudgementFile
+from flows.cli.console.rules import RuleBook, WrittenRule
 from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query import NoAnswer
@@ -137,7 +138,7 @@ class Console:
         self._bench = bench
         self._origin = origin
         self._files = read_files()
-        tuner = Tuner(bench)
+        tuner, book = Tuner(bench), RuleBook(bench.main.settings, bench.client)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", ConsoleSearch, bench.search),
             ("rank", RankRequest, lambda asked: bench.rank(asked.key, asked.column)),
@@ -152,6 +153,8 @@ class Console:
             ("run", BatchRun, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
+            ("check-rule", WrittenRule, book.check),
+            ("put-rule", WrittenRule, book.put),
         ]
         gets: dict[str, Callable[[], Any]] = {
             "begin": bench.begin,
@@ -159,6 +162,7 @@ class Console:
             "health": lambda: {"backends": bench.overview.health()},
             "set": bench.judgements.to_view,
             "tuning": tuner.progress,
+            "rules": book.to_view,
         }
         self._app = Starlette(
             routes=[

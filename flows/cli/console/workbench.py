@@ -24,6 +24,7 @@ from flows.cli.console.columns import (
 )
 from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
+from flows.cli.console.rules import put_into_words
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query import Event, QueryClient
@@ -99,12 +100,16 @@ class Configuration:
 
 @dataclass
 class Workbench:
-    """The state of one console; the first configuration is that of the flow that it asks."""
+    """The state of one console; the first configuration is that of the flow that it asks.
+
+    `client`: that of a broker in this process.
+    """
 
     configurations: Mapping[str, Configuration]
     judgements: JudgementFile
     overview: Overview
     spans: SpansOf = lambda _: ()
+    client: KafkaClient | None = None
     _recent: BoundedCache[str, Shelved] = field(default_factory=lambda: BoundedCache(_POOLS))
     _lock: Lock = field(default_factory=Lock)
 
@@ -310,7 +315,7 @@ class Workbench:
             *({"namespace": each, "limit": 1, "filters": [own]} for each in others),
         ]
         found, alone, *rest = self._ask(shelved.column, asked).results
-        failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
+        failing = [put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
         judged = judged_name(id_, document["payload"] if document is not None else {}, fates.grouped_by)
@@ -385,12 +390,6 @@ def _failure(result: Mapping[str, Any]) -> str:
     if said := result.get("error") or result.get("denied"):
         return str(said["reason"])
     return "; ".join(result.get("warnings") or ()) or str(result["status"])
-
-
-def _put_into_words(condition: Any) -> str:
-    if isinstance(condition, Mapping) and "field" in condition:
-        return f"{condition['field']} {condition.get('op')} {condition.get('value')}"
-    return "a group of filters"
 
 
 def searcher(

@@ -44,7 +44,8 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
     documents = [*read_jsonl(STORE / "documents.jsonl"), *HOSTILE]
     index = directory / "index"
     qdrant = {"path": str(index), "timeout": WITHIN, "search_fields": _FIELDS, "vectors": {"fuzzy": "fuzzy"}}
-    with start_embedded(index, {**models, "qdrant": qdrant}) as flow:
+    kafka = {"topics": {"rules": "rules"}}
+    with start_embedded(index, {**models, "qdrant": qdrant, "kafka": kafka}) as flow:
         index_once(flow, "shop", lambda: enumerate(documents, 1), "1", index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings
@@ -54,6 +55,7 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
                 {"shop": Configuration.of("shop", settings, ask), "other": Configuration.of("other", other, None)},
                 JudgementFile(directory / "qrels.txt", directory / "queries.jsonl"),
                 Overview(settings, flow.in_process, own_broker=True),
+                client=flow.kafka,
             )
             with serving(bench) as served:
                 yield served

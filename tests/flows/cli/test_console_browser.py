@@ -212,6 +212,39 @@ def query_set(browser: Browser) -> None:
         judged.grades = every
 
 
+def rules(browser: Browser) -> None:
+    """Write a rule, read what is wrong at its place, try it beside those in force, put it, edit and delete it."""
+    browser.open("view=rules&namespace=store&text=makita+drill+18v")
+    browser.says("#view", "No rules yet")
+    browser.one("#rule-id").send_keys("mallet")
+    field = browser.one("#rule-text")
+
+    def write(position: int) -> None:
+        field.clear()
+        pin = f'{{"pin": [{{"id": "mallet-rubber", "position": {position}}}]}}'
+        field.send_keys(f'{{"when": {{"contains": "makita"}}, "then": {pin}}}')
+
+    write(0)
+    browser.one("#rule-try").click()
+    browser.says("#rule-wrong", "then.pin.0.position")
+    assert browser.run("return getSelection().toString()") == '"position"'
+    write(1)
+    browser.one("#rule-try").click()
+    browser.says("#columns", "tries mallet")
+    browser.wait(lambda: len(browser.all(".list")) == 2)
+    if browser.run("return innerWidth") < 600:
+        browser.run("document.querySelector(\".tabs [data-tab='1']\").click()")
+    browser.says("#view .list", "pinned by mallet")
+    browser.check()
+    browser.one("#to-rules").click()
+    browser.one("#rule-put").click()
+    browser.says("tbody", "pin mallet-rubber at 1")
+    browser.one("tbody button").click()
+    browser.says("#view form", "pin mallet-rubber at 1.")
+    browser.one("#rule-delete").click()
+    browser.says("#view", "No rules yet")
+
+
 def manners(browser: Browser) -> None:
     """Read the keys, switch light and dark, and export the page without a script in it."""
     browser.open(DRILL)
@@ -256,6 +289,7 @@ TASKS: Final[list[Callable[[Browser], None]]] = [
     time_of_query,
     judgements,
     query_set,
+    rules,
     manners,
     errors,
 ]

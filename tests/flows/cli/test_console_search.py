@@ -29,6 +29,7 @@ from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings, Topics
 from tests.flows.cli.browsing import JSON, WITHIN, Served, ask
 from tests.flows.cli.console_flow import shop
+from tests.integration.deployment import wait_until
 from tests.repeated import repeated
 
 pytestmark = pytest.mark.slow
@@ -229,6 +230,52 @@ def test_a_set_is_run_compared_and_tuned(served: Served) -> None:
         time.sleep(0.1)
     assert state["state"] == "done", state
     assert {"first", "second", "low", "high"} <= state["means"]["nDCG@10"].keys()
+
+
+def test_a_rule_is_tried_put_and_deleted(served: Served) -> None:
+    """A trial changes its own column alone, and the result says by which rule; what is put is so for all."""
+    pin = {"when": {"contains": "makita"}, "then": {"pin": [{"id": "mallet-rubber", "position": 1}]}}
+
+    def first(*columns: Mapping[str, Any]) -> list[Any]:
+        return [column["cards"][0] for column in search(served, "makita drill 18v", *columns)["columns"]]
+
+    def post(name: str, id_: str, rule: object) -> Any:
+        return served.post(name, {"namespace": "store", "id": id_, "text": orjson.dumps(rule).decode()})
+
+    plain, tried = first({}, {"rules": {"mallet": pin}})
+    assert (plain["rules"], tried["id"], tried["rules"]) == ([], "mallet-rubber", ["pinned by mallet"])
+    assert served.get("rules").json == {"topic": "rules", "rules": [], "refused": []}
+    in_words = {"when": ["the text has “makita”"], "then": ["pin mallet-rubber at 1"]}
+    assert post("check-rule", "mallet", pin).json == {"rule": pin, **in_words}
+    assert post("put-rule", "mallet", pin).json == {"removed": False}
+    assert served.get("rules").json["rules"] == [{"namespace": "store", "id": "mallet", "rule": pin, **in_words}]
+    wait_until(lambda: first({})[0]["id"] == "mallet-rubber")
+    bury = {"then": {"bury": {"ids": ["mallet-rubber"]}}}
+    [other] = first({"rules": {"mallet": bury}})
+    assert (other["id"], other["rules"]) == (plain["id"], [])
+    assert post("put-rule", "mallet", {"then": None}).json == {"removed": True}
+    wait_until(lambda: first({})[0]["id"] == plain["id"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ('{"then": {"pin": [{"id": "a", "position": 0}]}}', "then.pin.0.position: Input should be greater"),
+        ('{"then": {"pin": [', "not JSON: "),
+        ('{"then": {}, "then": {}}', "a key is repeated"),
+        ('{"when": {"contains": "!"}, "then": {"bury": {"ids": ["a"]}}}', "when: 1 to 8 words are expected ('!')"),
+    ],
+)
+def test_what_is_no_rule_is_said_and_not_put(served: Served, rule: str, said: str) -> None:
+    """The errors are those of `rankstream rules put`; the flow refuses to try it, too."""
+    for name in ("check-rule", "put-rule"):
+        got = served.post(name, {"namespace": "store", "id": "x", "text": rule})
+        assert (got.status, said in got.json["error"]) == (400, True), got.json
+    assert served.post("put-rule", {"namespace": "", "id": "x", "text": '{"then": null}'}).status == 400
+    assert served.get("rules").json["rules"] == []
+    if said.startswith(("then", "when")):
+        [column] = search(served, "hose", {"rules": {"x": orjson.loads(rule)}})["columns"]
+        assert column["error"]["reason"].startswith(f"rules.x.{said}")
 
 
 def test_times_say_what_answered(served: Served) -> None:

@@ -195,6 +195,7 @@ OTHERS: dict[str, Any] = {
     "profile": "deep",
     "recipe": "other",
     "overrides": {"score": {"alpha": 0.25}},
+    "rules": {"tv": {"then": {}}},
     "rerank": False,
     "post": False,
     "min_relevance": 0.5,

@@ -154,6 +154,14 @@ def test_nothing_allowed_is_nothing_allowed() -> None:
     assert "score.alpha" in refusal(overrides={"score": {"alpha": 1.5}})
 
 
+def test_rules_are_tried_where_there_are_rules_and_changes_are_allowed() -> None:
+    """Without a topic of rules, or where what a query may change is listed without them, they are refused."""
+    tried: dict[str, Any] = {"rules": {"x": {}}}
+    assert planned(**tried) == planned()
+    assert "kafka.topics.rules is not set" in refusal(planner_of(rules=False), **tried)
+    assert "a query may not change this" in refusal(bounded(score__alpha={}), **tried)
+
+
 def test_an_override_of_a_stage_that_is_not_there_is_refused() -> None:
     """Nothing that a query says of its ranking is left undone without a word."""
     assert "recipe hybrid has no such stage" in refusal(overrides={"temporal": {"boost": 1.0}})

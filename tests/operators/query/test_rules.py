@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from operators.mapping.own_names import OwnNames
 from operators.query.rules import Circumstances, RuleTable, read_words
 from operators.query.ruling import Ruling, decide
 from operators.ranking.candidate import Candidate
@@ -39,6 +40,33 @@ def ruling(
 ) -> Ruling:
     """The ruling for a text."""
     return decide(table(own, shared).of("n"), text, Circumstances(source, now, lang))
+
+
+def test_rules_name_fields_as_documents_do() -> None:
+    """Filters, boosts and orders are read with the index's names; the rule stays as it is written."""
+    own = {"any_of": [{"field": "headline", "op": "eq", "value": "headline"}]}
+    said = {
+        "when": {"contains": "headline"},
+        "then": {
+            "bury": {"filters": [own]},
+            "boost": {"field": "meta.rank"},
+            "rewrite": {"filters": [own], "order_by": {"geo_distance": {"field": "spot", "lat": 0, "lon": 0}}},
+            "synonyms": {"words": ["headline", "meta.rank"]},
+        },
+    }
+    made = RuleTable(OwnNames({"title": "headline", "rank": "meta.rank", "place": "spot"}).read)
+    made.put(rule_key("n", "r"), json.dumps(said).encode())
+    [(_, compiled)] = made
+    then = compiled.rule.then
+    assert then.bury is not None
+    assert then.boost is not None
+    assert then.rewrite is not None
+    for effect in (then.bury, then.rewrite):
+        assert effect.model_dump()["filters"][0]["any_of"] == [{"field": "title", "op": "eq", "value": "headline"}]
+    assert (then.boost.field, then.rewrite.order_by and then.rewrite.order_by.field) == ("rank", "place")
+    assert compiled.rule.when.contains == "headline"
+    assert [*compiled.synonyms] == [("headline",), ("meta", "rank")]
+    assert json.loads(compiled.value) == said
 
 
 WORDS = st.sampled_from("abc")

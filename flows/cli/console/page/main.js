@@ -5,10 +5,12 @@ import { $, button, el, empty, fixed, say } from "./dom.js";
 import { aside, current, help, keys, move, save, theme } from "./manners.js";
 import { overview } from "./overview.js";
 import { parameters } from "./parameters.js";
+import { rules } from "./rules.js";
 import { sets } from "./sets.js";
 import { LETTERS, go, readState, remember, replace, write } from "./state.js";
 import { lost, time, why } from "./waterfall.js";
 const PANELS = { why, parameters, lost, time };
+const VIEWS = { sets, rules };
 const NARROW = 290, KEEPS = ["lost", "parameters"];
 let begin = null, known = [], latest = 0, asked = "", answer = null, tab = 0, again = 0, undo = [];
 const wide = (panel) => panel === "why" || panel === "lost";
@@ -50,10 +52,11 @@ function settings() {
     box.append(el("div", { class: "column-setting", role: "group", "aria-label": `Column ${LETTERS[at].toUpperCase()}` }, el("span", { class: "letter" }, LETTERS[at].toUpperCase()),
       begin.configurations.length > 1 ? choose("config", column.config, begin.configurations[0].name, begin.configurations.slice(1).map((each) => each.name)) : null,
       choose("recipe", column.recipe, "the profile’s recipe", own.recipes), choose("profile", column.profile, begin.defaults.profile, Object.keys(own.profiles).filter((each) => each !== begin.defaults.profile)),
+      Object.keys(column.rules).length ? el("span", { class: "warn" }, `tries ${Object.keys(column.rules).join(", ")}`) : null,
       changed ? button(`${changed} changed`, () => page.open("parameters", at), { class: "plain warn" }) : null,
       at || state.columns.length > 1 ? button("×", () => go({ columns: state.columns.filter((_, place) => place !== at), of: 0 }), { class: "plain", "aria-label": `Remove column ${LETTERS[at].toUpperCase()}` }) : null));
   });
-  if (state.columns.length < LETTERS.length) box.append(button("+ Column", () => go({ columns: [...state.columns, { recipe: "", profile: "", config: "", overrides: {}, rerank: true, min_relevance: null }] }), { id: "add", class: "plain" }));
+  if (state.columns.length < LETTERS.length) box.append(button("+ Column", () => go({ columns: [...state.columns, { recipe: "", profile: "", config: "", overrides: {}, rules: {}, rerank: true, min_relevance: null }] }), { id: "add", class: "plain" }));
   box.append(...state.filters.map(([field, value], at) => button(`${field}: ${value} ×`, () => go({ filters: state.filters.filter((_, place) => place !== at) }), { class: "chip", "aria-label": `Remove the filter ${field}: ${value}` })));
   const names = [...new Set(page.columns.flatMap((column) => column.cards.flatMap((card) => Object.keys(card.fields))))].sort();
   if (names.length && !state.view) box.append(el("details", { class: "column-setting" }, el("summary", {}, "Fields"), names.map((name) => el("label", {}, el("input", { type: "checkbox", checked: state.fields ? state.fields.includes(name) : true, onchange: (event) => {
@@ -137,11 +140,11 @@ function fill(state) { $("text").value = state.text; $("namespace").value = stat
 async function follow(searches = true) {
   const state = readState();
   fill(state); settings();
-  $("to-sets").href = write({ ...state, view: "sets", panel: "" });
+  for (const name of Object.keys(VIEWS)) $(`to-${name}`).href = write({ ...state, view: name, panel: "" });
   document.title = state.text ? `${state.text} – rankstream` : "rankstream console";
-  if (state.view === "sets") {
+  if (Object.hasOwn(VIEWS, state.view)) {
     asked = ""; await showPanel();
-    try { $("view").replaceChildren(await sets(page)); say(""); } catch (error) { $("view").replaceChildren(empty("The set can't be read", error.message)); }
+    try { $("view").replaceChildren(await VIEWS[state.view](page)); say(""); } catch (error) { $("view").replaceChildren(empty(`The ${state.view} can't be read`, error.message)); }
     return;
   }
   if (!state.text) { answer = null; asked = ""; say(""); await showPanel(); $("view").replaceChildren(overview(state, names)); $("text").focus(); settings(); return; }
@@ -165,7 +168,7 @@ $("form").addEventListener("submit", (event) => {
 });
 const focused = (work) => { const card = current(); if (card) work(Number(card.dataset.column), page.columns[Number(card.dataset.column)].cards.find((each) => each.id === card.dataset.id)); };
 const opened = (panel) => () => { if (answer) page.open(panel, Number(current()?.dataset.column ?? tab)); };
-keys({ "/": () => { $("text").focus(); $("text").select(); }, j: () => move(1), k: () => move(-1), h: () => aside(-1), l: () => aside(1), "?": help, w: () => focused((at, card) => page.open("why", at, [card.id])), p: opened("parameters"), x: opened("lost"), t: opened("time"), s: () => go({ view: "sets", panel: "" }), e: save,
+keys({ "/": () => { $("text").focus(); $("text").select(); }, j: () => move(1), k: () => move(-1), h: () => aside(-1), l: () => aside(1), "?": help, w: () => focused((at, card) => page.open("why", at, [card.id])), p: opened("parameters"), x: opened("lost"), t: opened("time"), s: () => go({ view: "sets", panel: "" }), r: () => go({ view: "rules", panel: "" }), e: save,
   u: () => { const last = undo.pop(); if (last) grading(last.text, last.namespace, last.id, last.grade, false); else say("There is nothing to undo."); }, close: () => { if (readState().panel) go({ panel: "", id: [] }); },
   ...Object.fromEntries([0, 1, 2, 3].map((grade) => [String(grade), () => focused((at, card) => judge(at, card, grade))])) });
 $("help").addEventListener("click", help); $("export").addEventListener("click", save); theme(); takeToken();

@@ -1,6 +1,6 @@
 // Manners of the page: keys, light and dark, and its export as one file.
 import { $, button, el, say } from "./dom.js";
-const KEYS = [["/", "search"], ["j, k", "next and previous result"], ["h, l", "previous and next column"], ["0 1 2 3", "grade the result"], ["u", "undo the last grade"], ["w", "why: the waterfall of the result"], ["p", "parameters"], ["x", "lost candidates"], ["t", "time"], ["s", "query sets"], ["e", "export"], ["?", "these keys"], ["Esc", "close"]];
+const KEYS = [["/", "search"], ["j, k", "next and previous result"], ["h, l", "previous and next column"], ["0 1 2 3", "grade the result"], ["u", "undo the last grade"], ["w", "why: the waterfall of the result"], ["p", "parameters"], ["x", "lost candidates"], ["t", "time"], ["s", "query sets"], ["r", "rules"], ["e", "export"], ["?", "these keys"], ["Esc", "close"]];
 export function theme() {
   const kept = localStorage.getItem("rankstream-theme");
   if (kept) document.documentElement.dataset.theme = kept;

@@ -3,11 +3,10 @@ export const LETTERS = ["a", "b", "c"];
 export function readState() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const columns = LETTERS.filter((letter) => letter === "a" || asked.has(letter)).map((letter) => {
-    let overrides = {};
-    try { overrides = JSON.parse(asked.get(`${letter}.overrides`) ?? "{}"); } catch { /* a link that was cut */ }
+    const parsed = (name) => { try { return JSON.parse(asked.get(`${letter}.${name}`) ?? "{}"); } catch { /* a link that was cut */ return {}; } };
     const least = asked.get(`${letter}.min_relevance`);
     return { recipe: asked.get(letter) ?? "", profile: asked.get(`${letter}.profile`) ?? "", config: asked.get(`${letter}.config`) ?? "",
-      overrides, rerank: asked.get(`${letter}.rerank`) !== "false", min_relevance: least === null || least === "" ? null : Number(least) };
+      overrides: parsed("overrides"), rules: parsed("rules"), rerank: asked.get(`${letter}.rerank`) !== "false", min_relevance: least === null || least === "" ? null : Number(least) };
   });
   const filters = asked.getAll("filter").flatMap((text) => { try { const [field, value] = JSON.parse(text); return [[field, value]]; } catch { return []; } });
   return { filters, view: asked.get("view") ?? "", text: asked.get("text") ?? "", namespace: asked.get("namespace") ?? "", limit: Number(asked.get("limit")) || 10,
@@ -27,6 +26,7 @@ export function write(state) {
     if (column.profile) asked.set(`${letter}.profile`, column.profile);
     if (column.config) asked.set(`${letter}.config`, column.config);
     if (Object.keys(column.overrides).length) asked.set(`${letter}.overrides`, JSON.stringify(column.overrides));
+    if (Object.keys(column.rules).length) asked.set(`${letter}.rules`, JSON.stringify(column.rules));
     if (!column.rerank) asked.set(`${letter}.rerank`, "false");
     if (column.min_relevance !== null) asked.set(`${letter}.min_relevance`, column.min_relevance);
   });
