@@ -187,7 +187,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
     `w` is `recency_weight`. Negative cosines stay negative.
     Source: engrava's `search_reflections_only`, whose weight for its optional recency is not documented.
     """
-    stage = _stage(recipe)
+    stage = recipe.stage(Reflections) or Reflections()
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
         newest = newest_first(list_candidates(legs))
@@ -217,13 +217,8 @@ def recency_weight(recipe: Recipe, cycle: int | None) -> float:
 
     Source: own; engrava does not say its weight.
     """
-    stated = _stage(recipe).recency_weight
-    if stated is not None:
-        return stated
+    stage = recipe.stage(Reflections)
+    if stage is not None and stage.recency_weight is not None:
+        return stage.recency_weight
     blend = recipe.fusion if isinstance(recipe.fusion, Weighted) else Weighted()
     return blend.recency_weight if cycle is not None else 0.0
-
-
-def _stage(recipe: Recipe) -> Reflections:
-    stage = recipe.stage(Reflections)
-    return stage if isinstance(stage, Reflections) else Reflections()
