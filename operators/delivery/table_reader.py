@@ -26,7 +26,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import structlog
 from typing_extensions import override
@@ -60,14 +60,8 @@ _Outcome = asyncio.Future[str | None]
 """None, or why the request failed; all calls that share a request wait for the same future."""
 
 
-class Applied(Protocol):
-    """A table, to which the records of its topic are applied one after another."""
-
-    def apply(self, key: bytes, value: bytes | None) -> bool:
-        """Apply a record; False if it is none of the table's: then nothing changes."""
-
-
-Table = TypeVar("Table", bound=Applied)
+Table = TypeVar("Table", WatermarkTable, RuleTable)
+"""A table, to which the records of its topic are applied one after another; invalid ones change nothing."""
 
 
 class TableReader(Generic[Table]):
@@ -85,7 +79,7 @@ class TableReader(Generic[Table]):
         """`timeout`: how many seconds a call waits at most."""
         self._tail = tail
         self._timeout = timeout
-        self._table = table
+        self._table: Table = table
         self._reading = threading.Lock()
         self._calls = threading.Lock()
         self._present: _Outcome | None = None

@@ -21,17 +21,10 @@ _AT_A_TIME: Final = 1 << 21
 """Values that are drawn at a time: it bounds the memory, whatever the number of queries."""
 
 
-class Interval(NamedTuple):
-    """A confidence interval, both ends included."""
-
-    low: float
-    high: float
-
-
 def interval(
     differences: Iterable[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
-) -> Interval:
-    """The percentile interval of the mean of paired differences, one a query, at least one.
+) -> tuple[float, float]:
+    """The percentile interval of the mean of paired differences, one a query, at least one; both ends included.
 
     Queries are drawn with replacement, as many as there are, `resamples` times; the interval ends at the quantiles
     (1 - confidence)/2 and (1 + confidence)/2 of the means. Equal seeds give equal intervals, whatever the order of the
@@ -47,7 +40,7 @@ def interval(
         for done in range(0, resamples, chunk)
     ]
     low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(low), float(high))
+    return float(low), float(high)
 
 
 class SignTest(NamedTuple):

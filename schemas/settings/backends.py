@@ -66,8 +66,6 @@ class EmbedderSettings(ModelServer):
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()
-        if self.served and self.url is None:
-            yield f"{self.kind} needs url"
         if self.prompts != "none" and None not in (self.query_prefix, self.document_prefix):
             yield "prompts: no effect with query_prefix and document_prefix; remove it, or one of these"
 
@@ -106,11 +104,7 @@ class SparseEncoderSettings(ModelServer):
     """MiB of encoded queries to cache, by namespace and text; 0: no cache."""
 
     servers: ClassVar = ("tei", "openai")
-
-    def contradictions(self) -> Iterator[str]:
-        yield from super().contradictions()
-        if self.served and (self.url is None or not self.model):
-            yield f"{self.kind} needs url and model"
+    needs: ClassVar = ("url", "model")
 
 
 _Hosted = Literal["cohere", "jina", "voyage", "mixedbread", "dashscope"]
@@ -206,8 +200,6 @@ class RerankSettings(ModelServer):
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()
-        if self.served and self.url is None:
-            yield f"{self.kind} needs url"
         if self.kind == "onnx" and self.path is None:
             yield "onnx needs path"
         if self.kind == "onnx" and self.calls != 1:
@@ -283,11 +275,7 @@ class ChatSettings(ModelServer):
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
     servers: ClassVar = ("openai", "openai_reasoning", "deepseek", "anthropic")
-
-    def contradictions(self) -> Iterator[str]:
-        yield from super().contradictions()
-        if self.kind != "none" and (self.url is None or not self.model):
-            yield f"{self.kind} needs url and model"
+    needs: ClassVar = ("url", "model")
 
     @field_validator("parameters")
     @classmethod

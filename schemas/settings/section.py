@@ -218,6 +218,8 @@ class ModelServer(Backend):
 
     servers: ClassVar[tuple[str, ...]]
     """The kinds that are servers."""
+    needs: ClassVar[tuple[str, ...]] = ("url",)
+    """Keys that every server needs."""
     used_by: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Key -> the kinds that use it, where these are neither the servers, for keys of this class, nor all kinds."""
 
@@ -238,6 +240,8 @@ class ModelServer(Backend):
             else:
                 cure = f", or set kind to {' or '.join(kinds)}" if len(kinds) <= _FEW else ""
             yield f"{', '.join(names)}: no effect with kind {kind}; remove{cure}"
+        if self.served and not all(getattr(self, name) for name in self.needs):
+            yield f"{kind} needs {' and '.join(self.needs)}"
 
     @property
     def served(self) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.evaluation.comparison import Interval, Move, Verdict, compare_systems, jaccard, rank_biased_overlap
+from operators.evaluation.comparison import Move, Verdict, compare_systems, jaccard, rank_biased_overlap
 from operators.evaluation.metrics import by_query, evaluate_run
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}
@@ -31,7 +31,7 @@ def test_what_is_better_on_every_query_is_better() -> None:
     second = {"MRR@10": {f"q{number}": 1.0 for number in range(10)}}
     found, swapped = compare_systems(first, second, "MRR@10", 0), compare_systems(second, first, "MRR@10", 0)
     assert found.verdict is Verdict.BETTER
-    assert found.means["MRR@10"][3:] == Interval(0.5, 0.5)
+    assert found.means["MRR@10"][3:] == (0.5, 0.5)
     assert found.signs.p == 2 / 1024
     assert swapped.verdict is Verdict.WORSE
 
