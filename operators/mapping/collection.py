@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from operators.mapping.inference import TEXT, TITLE, DocumentMapping, describe_absent
+from operators.mapping.inference import TITLE, DocumentMapping, describe_absent
 from operators.mapping.profile import FieldProfile
-from schemas.document import FILTERED, NAMESPACE
+from schemas.document import FILTERED, NAMESPACE, TEXT
 from schemas.filters import FIELD, INDEXABLE, rename
 from schemas.settings.qdrant import PATH, QdrantSettings
 
