@@ -45,14 +45,14 @@ class Layout:
     def dense(self) -> str | None:
         """The vector that is searched; one that cannot be ranked by where there is no other."""
         single = [name for name, each in self.vectors.items() if not each.get("multivector_config")]
-        return next((name for name in single if not self._unranked(name)), next(iter(single), None))
+        return next((name for name in single if not self._is_unranked(name)), next(iter(single), None))
 
     @property
     def terms(self) -> str | None:
         """The sparse vector with BM25 terms."""
         return next((name for name, largest in self.sparse.items() if largest > _VOCABULARY), None)
 
-    def _unranked(self, name: str) -> bool:
+    def _is_unranked(self, name: str) -> bool:
         return self.vectors[name].get("distance") not in _RANKED or self.vectors[name].get("datatype") == "uint8"
 
     def describe_vectors(self) -> Iterator[tuple[str, str]]:
@@ -65,7 +65,7 @@ class Layout:
             cure = 'embedder: {kind: openai, url: "http://localhost:8000/v1", model: ...}'
             till = "till then queries must bring a `vector` to find by meaning"
             yield "embedder", f"name the model that made the {size} numbers of each vector, such as {cure}; {till}"
-            if self._unranked(self.dense):
+            if self._is_unranked(self.dense):
                 yield (
                     "vectors",
                     f"{shown[self.dense]}: its distance or datatype ranks the wrong way round: not searched",
