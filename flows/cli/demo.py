@@ -28,10 +28,11 @@ from rich.tree import Tree
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import DocumentReader, index_once
-from flows.cli.init import infer_records, print_mapping, print_skipped, write_yaml
+from flows.cli.init import print_mapping, print_skipped, write_yaml
 from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
 from flows.cli.records import Records, copy_stdin
+from flows.cli.samples import Sample
 from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, KafkaSettings, Settings, load
@@ -170,9 +171,10 @@ class Corpus:
         if config is not None:
             settings = load(config, index=Path())
         else:
-            mapping = infer_records(records)
-            print_mapping(mapping, path.name, records.form, console)
-            written = write_yaml(mapping, path.name, records.form)
+            sample = Sample.of_file(records, path.name)
+            mapping = sample.infer()
+            print_mapping(mapping, sample, console)
+            written = write_yaml(mapping, sample)
             settings = embedded_settings(Path(), mapping.settings())
             if namespace is None and mapping.namespaces:
                 namespace = mapping.namespaces[0][0]

@@ -4,11 +4,9 @@ import json
 import re
 import tempfile
 import textwrap
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 import yaml
@@ -16,9 +14,11 @@ from rich.console import Console
 
 from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
 from flows.cli.records import Records, copy_stdin
-from operators.mapping.inference import ROLES, DocumentMapping, infer
+from flows.cli.samples import SERVERS, Sample
+from operators.mapping.inference import ROLES, DocumentMapping
 from operators.mapping.profile import MOST
-from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.errors import ConfigError
+from schemas.fields import merge_objects
 from schemas.texts import printable
 
 _REASONS: Final = 3
@@ -32,13 +32,31 @@ _LISTED: Final = 6
 
 def init(
     documents: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             callback=folder_or_stdin,
             help="File of documents (JSON Lines, a JSON array, or CSV), a folder of Markdown or HTML files, or - for"
             " standard input.",
         ),
-    ],
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(help="Topic of documents, as JSON or as Debezium writes rows: its first records are looked at."),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option(
+            help="host:port of the topic's brokers, comma-separated. Credentials come from the environment, as"
+            " RANKSTREAM_KAFKA__SASL__USERNAME."
+        ),
+    ] = SERVERS,
+    collection: Annotated[
+        str | None,
+        typer.Option(help="Qdrant collection that another tool filled: it is searched as it is, and only read."),
+    ] = None,
+    qdrant_url: Annotated[
+        str, typer.Option(help="Address of the collection's server. Its key comes from RANKSTREAM_QDRANT__API_KEY.")
+    ] = "http://localhost:6333",
     write: Annotated[
         Path, typer.Option(dir_okay=False, allow_dash=True, help="File for the configuration; - prints it.")
     ] = Path("rankstream.yaml"),
@@ -53,7 +71,7 @@ def init(
     interactive: Annotated[bool, typer.Option("--interactive", help="Ask which field has each role.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
-    """Look at documents, decide which field is what, and write a commented configuration.
+    """Look at documents, of a file, a topic or a collection, decide which field is what, and write a configuration.
 
     Decided by the values: id, title, text, times and their form, language, namespace, fields to search and to filter,
     HTML and Markdown. Nothing is indexed.
@@ -61,15 +79,23 @@ def init(
     given = _parse_roles(role or ())
     if write != STDIN and write.exists() and not force:
         raise ConfigError(f"{write} exists: --force replaces it, --write names another file")
-    with tempfile.TemporaryDirectory() as directory:
-        records = Records.of(copy_stdin(Path(directory)) if documents == STDIN else documents)
-        name = "standard input" if documents == STDIN else documents.name
-        mapping = infer_records(records, given)
-        if interactive:
-            mapping = infer_records(records, {**_ask_roles(mapping), **given})
-        print_mapping(mapping, name, records.form, stderr)
-        print_skipped(*records.wrong(), stderr)
-    content = write_yaml(mapping, name, records.form)
+    if sum(each is not None for each in (documents, topic, collection)) != 1:
+        raise typer.BadParameter("one source is expected: a file or folder, --topic or --collection")
+    if topic is not None:
+        sample = Sample.of_topic(topic, bootstrap_servers)
+    elif collection is not None:
+        sample = Sample.of_collection(collection, qdrant_url)
+    else:
+        assert documents is not None
+        with tempfile.TemporaryDirectory() as directory:
+            records = Records.of(copy_stdin(Path(directory)) if documents == STDIN else documents)
+            sample = Sample.of_file(records, "standard input" if documents == STDIN else documents.name)
+    mapping = sample.infer(given)
+    if interactive:
+        mapping = sample.infer({**_ask_roles(mapping), **given})
+    print_mapping(mapping, sample, stderr)
+    print_skipped(sample.skipped, sample.total, stderr)
+    content = write_yaml(mapping, sample)
     if write == STDIN:
         out.out(content, end="")
     else:
@@ -101,19 +127,11 @@ def _ask_roles(mapping: DocumentMapping) -> dict[str, str]:
     return answers
 
 
-def infer_records(records: Records, given: Mapping[str, str] | None = None) -> DocumentMapping:
-    """The mapping of the first documents; `given` has the columns of roles, "" for none. Raises InputError for none."""
-    sample = [document for _, document in islice(records.usable(), MOST)]
-    if not sample:
-        raise InputError(DeadLetterClass.INVALID, f"{records.path}: there is no document in it")
-    return infer(sample, time.time(), markup=not records.plain, given=given or {})
-
-
-def print_mapping(mapping: DocumentMapping, name: str, form: str, console: Console) -> None:
+def print_mapping(mapping: DocumentMapping, sample: Sample, console: Console) -> None:
     """Say what was chosen, a line for each part."""
     sampled = f"the first {mapping.total}" if mapping.total >= MOST else str(mapping.total)
-    say(console, f"{name}: {form}, {sampled} documents")
-    for part, chosen in [*_describe(mapping), *_remarks(mapping)]:
+    say(console, f"{sample.name}: {sample.form}, {sampled} documents")
+    for part, chosen in [*_describe(mapping), *mapping.remarks]:
         say(console, f"  {part:{_COLUMN}} {chosen}")
 
 
@@ -148,25 +166,6 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
     yield from ((part, ", ".join(chosen)) for part, chosen in parts.items() if chosen)
 
 
-def _remarks(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
-    """Remarks that no setting follows from, each with its name."""
-    if "id" not in mapping.roles:
-        yield "id", "made of the content: no field is another one in each document"
-    if "title" not in mapping.roles:
-        yield "title", "none was found"
-    if "text" not in mapping.roles:
-        yield "text", "none was found: titles and the other searched fields are all there is"
-    if mapping.unused:
-        yield "only shown", ", ".join(f"{name} ({why})" for name, why in mapping.unused.items())
-    if mapping.duplicates:
-        yield "twice", f"{mapping.duplicates} documents have the id of another one: the last, or the newest, stays"
-    if mapping.empty:
-        yield "empty", f"{mapping.empty} documents have neither title nor text, and are refused"
-    if mapping.large:
-        cure = "raise limits.max_document_bytes, and max.message.bytes of the topic"
-        yield "too large", f"{mapping.large} documents are refused: {cure}"
-
-
 def _counts(found: Sequence[tuple[str, int]]) -> str:
     more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     return ", ".join(f"{name} {count}" for name, count in found[:_LISTED]) + more
@@ -185,18 +184,14 @@ _Dumper.add_representer(
 )
 
 
-def write_yaml(mapping: DocumentMapping, source: str, form: str, index: str = "./index") -> str:
-    """The configuration of a mapping of the documents in `source`, with comments; `index` is the index's directory."""
-    said, notes = mapping.settings(), _notes(mapping)
-    sections: dict[str, dict[str, Any]] = {
-        "kafka": {"bootstrap_servers": "localhost:9092"},
-        "documents": said.get("documents", {}),
-        "qdrant": {"path": index, "vectors": {"fuzzy": "fuzzy"}, **said.get("qdrant", {})},
-        "defaults": {"namespace": mapping.namespaces[0][0]} if mapping.namespaces else {},
-    }
+def write_yaml(mapping: DocumentMapping, sample: Sample) -> str:
+    """The configuration of the documents of a sample, with comments."""
+    notes = _notes(mapping) | (_OTHERS if sample.layout is not None else {})
+    namespace = {"namespace": mapping.namespaces[0][0]} if mapping.namespaces else {}
+    sections = merge_objects(sample.sections, {**mapping.settings(), "defaults": namespace})
     lines = _comment(
-        f"Made by `rankstream init` from {mapping.total} documents of {source} ({form}). Change what is wrong: all keys"
-        " are in docs/reference/configuration.md, and `rankstream check` says if they fit."
+        f"Made by `rankstream init` from {mapping.total} documents of {sample.name} ({sample.form}). Change what is"
+        " wrong: all keys are in docs/reference/configuration.md, and `rankstream check` says if they fit."
     )
     for name, section in sections.items():
         if section:
@@ -204,7 +199,7 @@ def write_yaml(mapping: DocumentMapping, source: str, form: str, index: str = ".
         for key, value in section.items():
             entry = yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
             lines += [f"  {line}" for line in (*_comment(notes.get(key, "")), *entry.splitlines())]
-    for part, remark in _remarks(mapping):
+    for part, remark in mapping.remarks:
         lines += ["", *_comment(f"{part}: {remark}")]
     return "\n".join(lines) + "\n"
 
@@ -236,3 +231,14 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
         "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"
         " this one.",
     }
+
+
+_OTHERS: Final = {
+    "dimension": "Length of the vectors.",
+    "vectors": "The collection's names of its vectors; null: there is none of this kind.",
+    "fields": "Field in queries and results: its path in the payloads.",
+    "ids": "The ids of documents are those of the points.",
+    "namespaces": "none: all documents are in defaults.namespace.",
+    "indexes": "Indexes that the collection has.",
+}
+"""Comments of a collection that another tool filled."""

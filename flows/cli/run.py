@@ -169,10 +169,11 @@ def forget(
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     given = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or [], "updated_at": time.time()}
+    names = OwnNames(settings.documents.columns)
     try:
-        event = read_deletion(OwnNames(settings.documents.columns).read(given))
+        event = read_deletion(names.read(given))
     except InputError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(names.reword(str(error))) from None
     before = _counts(settings, event)
     if not yes:
         would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED

@@ -56,9 +56,7 @@ class DocumentMapping:
     """The fields of somebody's documents, and the settings that read, search and filter them.
 
     `documents` and `qdrant` are sections of the configuration, as far as they are not the default. `roles` has the
-    fields by role, in the order in which they are told. `unused` are fields that are only returned, with their kind. Of
-    the sample's documents, `duplicates` have the id of an earlier one, `empty` neither title nor text, and `large` more
-    bytes than the limit.
+    fields by role, in the order in which they are told. `remarks` are what no setting follows from, each with its name.
     """
 
     profiles: Sequence[FieldProfile]
@@ -66,12 +64,9 @@ class DocumentMapping:
     roles: Mapping[str, FieldProfile]
     documents: Mapping[str, Any]
     qdrant: Mapping[str, Any]
-    unused: Mapping[str, str]
     languages: Sequence[tuple[str, int]]
     namespaces: Sequence[tuple[str, int]]
-    duplicates: int
-    empty: int
-    large: int
+    remarks: Sequence[tuple[str, str]]
 
     def settings(self) -> dict[str, Any]:
         """Both sections, as far as they say something."""
@@ -105,7 +100,11 @@ def infer(
     chosen = _choose_fields(others, named)
     bm25, spoken = _languages(named)
     indexed = chosen["search_fields"].keys() | chosen["indexes"].keys() | INDEXED
-    sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
+    unused = {
+        each.column: each.kind.value if each.distinct > 1 else "always the same"
+        for each in others
+        if each.name not in indexed
+    }
     section = {
         "envelope": "debezium" if debezium else None,
         "columns": {name: column for name, column in columns.items() if name != column},
@@ -118,17 +117,36 @@ def infer(
         named,
         documents=_drop_empty(section),
         qdrant=_drop_empty({**chosen, "bm25": bm25}),
-        unused={
-            each.column: each.kind.value if each.distinct > 1 else "always the same"
-            for each in others
-            if each.name not in indexed
-        },
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
-        duplicates=len(id_.rows) - id_.distinct if id_ is not None else 0,
-        empty=len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}),
-        large=sum(size > _MOST_BYTES for size in sizes),
+        remarks=[*describe_absent(named), *_describe_rows(rows, named, unused)],
     )
+
+
+def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, str]]:
+    """Remarks on a title and a text that are not there."""
+    if TITLE not in named:
+        yield TITLE, "none was found"
+    if TEXT not in named:
+        yield TEXT, "none was found: titles and the other searched fields are all there is"
+
+
+def _describe_rows(
+    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Remarks on fields that are only returned, with their kind, and on documents that are refused, or no other's."""
+    if (id_ := named.get("id")) is None:
+        yield "id", "made of the content: no field is another one in each document"
+    if unused:
+        yield "only shown", ", ".join(f"{name} ({why})" for name, why in unused.items())
+    if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
+        yield "twice", f"{repeated} documents have the id of another one: the last, or the newest, stays"
+    if empty := len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}):
+        yield "empty", f"{empty} documents have neither title nor text, and are refused"
+    sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
+    if large := sum(size > _MOST_BYTES for size in sizes):
+        cure = "raise limits.max_document_bytes, and max.message.bytes of the topic"
+        yield "too large", f"{large} documents are refused: {cure}"
 
 
 def _is_debezium(row: Mapping[str, Any]) -> bool:

@@ -34,6 +34,10 @@ _NAMES: Final = re.compile(r"(?:^|(?<=\); )|(?<=missing; ))[^\s:;()`]+(?=: )|(?<
 """The names in a problem of a document, `path: problem (value)`: its path, and those in backticks."""
 
 
+_NAMED: Final = re.compile(r"(\.field: [^()]*\(')([^']+)(?='\))")
+"""The value of a part that names a field, such as `filters.0.field`, in a problem."""
+
+
 @dataclass(frozen=True)
 class OwnNames:
     """`columns` maps fields of the index to their names in documents; `whole_ids`: ids of digits return as numbers."""
@@ -113,8 +117,9 @@ class OwnNames:
         return {**part, "field": self.own(part["field"])} if part.get("field") is not None else part
 
     def reword(self, reason: str) -> str:
-        """The reason why a document is refused, or nothing found, with own names of what is wrong or missing."""
-        return _NAMES.sub(lambda found: self.own(found[0]), reason)
+        """The reason why an event is refused, or nothing found, with own names of what is wrong, named or missing."""
+        named = _NAMED.sub(lambda found: found[1] + self.own(found[2]), reason)
+        return _NAMES.sub(lambda found: self.own(found[0]), named)
 
     def around(self, step: Callable[[Item], Outcome]) -> Callable[[Item], Outcome]:
         """The same step, whose errors say own names."""

@@ -151,6 +151,10 @@ def test_errors_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ing
     assert reasons[1] == "nid: missing"
     assert reasons[2] == "headline: Input should be a valid string (5)"
     assert reasons[3].startswith("content.body: a patch changes no field that is embedded or searched")
+    where = {"op": "delete_where", "tenant": 7, "filters": [{"field": "tenant", "op": "eq", "value": 7}]}
+    [refused] = send(where).rejected
+    cure = "filters.0.field: the event's own `tenant` says this; leave the filter out ('tenant')"
+    assert refused.reason == cure
 
 
 def test_a_patch_and_a_deletion_have_the_names_of_the_export(asked: tuple[Ask, Callable[..., Ingested]]) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from flows.cli.init import write_yaml
 from flows.cli.main import command_line
+from flows.cli.samples import Sample
 from operators.mapping.inference import DocumentMapping, infer
 from schemas.settings import load
 from tests.flows.cli.test_commands import rankstream
@@ -96,7 +97,7 @@ def awkward() -> DocumentMapping:
 def test_the_configuration_is_read_back_as_it_was_meant() -> None:
     """Its YAML says the same sections, and the settings take them."""
     mapping = awkward()
-    written = write_yaml(mapping, "export.json", "JSON")
+    written = write_yaml(mapping, Sample("export.json", "JSON", [], [], 0))
     read = yaml.safe_load(written)
     said = mapping.settings()
     assert read["documents"] == said["documents"]

@@ -7,10 +7,13 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from operators.access.indexes import check_indexes
 from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import rename_columns
 from schemas.errors import FieldError, InputError
+from schemas.filters import FieldFilter
 
 CMS: Final = {"id": "nid", "title": "headline", "text": "content.body", "own_priority": "priority", "EAN": "EAN code"}
 NAMES: Final = OwnNames(CMS, whole_ids=True)
@@ -177,3 +180,12 @@ def test_an_error_of_a_step_says_the_senders_names() -> None:
     assert caught.value.field == "order_by.field"
     with pytest.raises(InputError, match=r"^title: wrong$"):
         named(["other"])
+
+
+def test_a_refusal_of_strict_mode_says_the_name_of_the_sender() -> None:
+    """The field of a deletion's filter, which the index calls otherwise."""
+    wanted = TypeAdapter(FieldFilter).validate_python({"field": "own_priority", "op": "eq", "value": 1})
+    with pytest.raises(FieldError) as refused:
+        check_indexes([("filters.0", wanted)], {})
+    assert str(refused.value).endswith("('own_priority')")
+    assert NAMES.reword(str(refused.value)) == str(refused.value.rename(NAMES.own))
