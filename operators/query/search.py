@@ -64,25 +64,20 @@ class Words(NamedTuple):
 
 
 class Scroll(NamedTuple):
-    """A page of records, in the order of an indexed field or by id. The answer: the page."""
+    """At most `limit` records, in the order of an indexed field or by id, each with its `vector` of this name.
+
+    The answer: the page.
+    """
 
     where: Condition
     limit: int
     fields: Any
-    order_by: Mapping[str, Any] | None
-    offset: str | None
+    order_by: Mapping[str, Any] | None = None
+    offset: str | None = None
+    vector: str | None = None
 
 
-class ScrollVectors(NamedTuple):
-    """At most `limit` records by id, each with its vector `name`. The answer: the page."""
-
-    where: Condition
-    limit: int
-    fields: Any
-    name: str | None
-
-
-Request = QueryBatch | Count | Words | Scroll | ScrollVectors
+Request = QueryBatch | Count | Words | Scroll
 
 
 class Counts(NamedTuple):
