@@ -25,7 +25,7 @@ from bench.figures import spread
 from flows.cli.demo import NAMESPACE, docstrings
 from flows.cli.ingestion import ingest_with_bar
 from flows.cli.query import QueryClient
-from flows.process.embedded import Embedded, start_embedded
+from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.clients.local.inference import batches, mask, pad
 from operators.clients.local.minilm import MAX_TOKENS, MiniLM, ensure_graph, model_file
 from operators.clients.local.quantisation import chosen
@@ -101,7 +101,10 @@ def figures(rounds: int, cache: Path, documents: int = DOCUMENTS, queries: int =
             side["tokens"].append(tokens / spent[name])
         theirs["documents"].append(len(texts) / spent["theirs"])
         theirs["queries"].append(len(asked) / cpu(lambda: [loop([text]) for text in asked]))
-        with tempfile.TemporaryDirectory() as directory, start_embedded(Path(directory)) as running:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            start_with_settings(embedded_settings(Path(directory))) as running,
+        ):
             ours["documents"].append(len(texts) / cpu(partial(_index, running, events)))
             ours["queries"].append(len(asked) / _searched(running, asked))
     pairs = reranking.in_process(rounds)

@@ -32,7 +32,7 @@ from bench.rig import Rig, rig
 from bench.rounds import Plan, Progress
 from bench.subject import Launch, Subject, Surroundings, launch, launch_peer, place_of
 from flows.cli.ingestion import file_version, index_once, numbered_jsonl
-from flows.process.embedded import embedded_settings, start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.clients.local.minilm import ensure_graph, model_file
 from operators.clients.local.quantisation import Bits, bits_of, chosen
 from schemas.fields import merge_objects
@@ -128,7 +128,7 @@ def measure(
 def _prepare(directory: Path, judged: JudgedSet, model: Model) -> Setup:
     """Write the index and, where one is wanted, the cross-encoder: random weights behind MiniLM's own tokenizer."""
     index, quiet = directory / "index", Console(quiet=True)
-    with start_embedded(index) as running:
+    with start_with_settings(embedded_settings(index)) as running:
         read = functools.partial(numbered_jsonl, judged.documents)
         index_once(running, judged.documents.name, read, file_version(judged.documents), index, quiet)
     if model == "late_interaction":

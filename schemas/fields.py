@@ -29,6 +29,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -251,6 +252,14 @@ Index = Annotated[T, Effect.INDEX]
 Point = Annotated[T, Effect.POINT]
 Newer = Annotated[T, _NEWER]
 """Its default does not count, so that digests are those of releases without the setting."""
+
+
+def walk_fields(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """The path and the field of every section and setting in a section."""
+    for name, field in section.model_fields.items():
+        yield (*path, name), field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from walk_fields(field.annotation, (*path, name))
 
 
 def by_effect(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class IndexingParts:
         self.stages = DocumentStages(settings, made, catalogue, member.signals.metrics.unreadable.inc)
         deletion = Deletion(made.qdrant, self.stages.context, _TIMEOUT)
         expiry = Expiry(deletion, catalogue, tuple(settings.qdrant.physical))
-        member.calls.keep("expiry", expiry.delete_periodically, pause=EVERY)
+        member.calls.keep("expiry", expiry.delete_all, pause=EVERY)
 
 
 def _start(settings: Settings, made: Clients, catalogue: Catalogue, calls: EventLoopThread) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partialmethod
 from pathlib import Path
@@ -87,22 +87,14 @@ def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -
     return settings.model_copy(update=patient)
 
 
-def start_embedded(
-    index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
-) -> AbstractContextManager[Embedded]:
-    """Start a broker and open the index in the directory `index`. Raises ConfigError.
-
-    The indexing flow makes its collection where there is none.
-    """
-    return _start(embedded_settings(index, overrides), provider)
-
-
+@contextmanager
 def start_with_settings(
-    settings: Settings, index: Path | None, provider: TracerProvider | None = None
-) -> AbstractContextManager[Embedded]:
+    settings: Settings, index: Path | None = None, provider: TracerProvider | None = None
+) -> Iterator[Embedded]:
     """Start a broker in place of the configured one; models, recipes and index are those of the settings.
 
-    `index`: an embedded index in this directory is used instead. Raises ConfigError and BackendError.
+    `index`: an embedded index in this directory is used instead. The indexing flow makes its collection where there is
+    none. Raises ConfigError and BackendError.
     """
     own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
     if index is not None:
@@ -110,11 +102,7 @@ def start_with_settings(
         if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
             asked["vectors"] |= _VECTORS
         own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
-    return _start(settings.model_copy(update=own), provider)
-
-
-@contextmanager
-def _start(settings: Settings, provider: TracerProvider | None) -> Iterator[Embedded]:
+    settings = settings.model_copy(update=own)
     topics = settings.kafka.topics
     with EmbeddedBroker() as broker:
         settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})

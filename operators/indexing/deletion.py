@@ -28,7 +28,6 @@ Queries see no expired document from its moment on: its deletion makes room, and
 watermark moves. Any number of indexers may delete at the same time.
 """
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -318,24 +317,22 @@ class Expiry:
     collections: tuple[str, ...]
     clock: Callable[[], float] = time.time
 
-    async def delete_periodically(self) -> None:
-        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
+    async def delete_all(self) -> None:
+        """Delete once in each collection; a collection that fails is tried again the next time.
 
         A defect is raised after all collections have had their turn.
         """
-        while True:
-            defect: Exception | None = None
-            for collection in self.collections:
-                try:
-                    if deleted := await self.delete(collection):
-                        log.info("expired documents deleted", collection=collection, documents=deleted)
-                except BackendError as error:
-                    log.warning("expired documents not deleted", collection=collection, reason=str(error))
-                except Exception as error:  # noqa: BLE001  the other collections' documents expire, too
-                    defect = error
-            if defect is not None:
-                raise defect
-            await asyncio.sleep(EVERY)
+        defect: Exception | None = None
+        for collection in self.collections:
+            try:
+                if deleted := await self.delete(collection):
+                    log.info("expired documents deleted", collection=collection, documents=deleted)
+            except BackendError as error:
+                log.warning("expired documents not deleted", collection=collection, reason=str(error))
+            except Exception as error:  # noqa: BLE001  the other collections' documents expire, too
+                defect = error
+        if defect is not None:
+            raise defect
 
     async def delete(self, collection: str) -> int:
         """Delete the documents of a collection that have expired, and return their number. Raises BackendError."""

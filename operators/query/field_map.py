@@ -26,7 +26,7 @@ from uuid import UUID
 
 from operators.access.indexes import Ask, answers
 from operators.query.collection import MADE_FROM
-from operators.query.search import NOTHING, any_condition
+from operators.query.search import NOTHING, any_condition, map_filters
 from schemas.document import NAMESPACE
 from schemas.fields import read_time, rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at
@@ -118,15 +118,11 @@ class FieldMap:
         """A search with the collection's names."""
         if self.same:
             return body
-        out = {name: value for name, value in body.items() if value is not None}
-        if "filter" in out:
-            out["filter"] = self.filter(out["filter"])
+        out = map_filters({name: value for name, value in body.items() if value is not None}, self.filter)
         if "with_payload" in out:
             out["with_payload"] = self.fields(out["with_payload"])
         if isinstance(out.get("query"), dict) and "text" in out["query"]:
             out["using"] = self.path(out["using"])
-        if corpus := out.get("params", {}).get("idf", {}).get("corpus"):
-            out["params"] = {**out["params"], "idf": {"corpus": self.filter(corpus)}}
         return out
 
     def filter(self, where: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
 from operators.query.canonical import Query
 from operators.query.collection import ORDERED
 from operators.query.cursor import After
-from operators.query.search import Body, Condition, Found, Program, Scroll
+from operators.query.search import Body, Condition, Found, Program, Scroll, narrow_by
 from operators.ranking.candidate import document
 from schemas.document import CREATED
 from schemas.errors import BackendBadResponse, Reason
@@ -120,8 +120,7 @@ class _Lookup:
 
 
 def _with(body: Body, clause: str, condition: Condition) -> dict[str, Any]:
-    where = body["filter"]
-    return {**body, "filter": {**where, clause: [*where.get(clause, ()), condition]}}
+    return {**body, "filter": narrow_by(body["filter"], condition, clause=clause)}
 
 
 def by_id(id_: str) -> tuple[bool, int, str]:

@@ -34,6 +34,19 @@ def any_condition(conditions: Sequence[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else {"should": conditions}
 
 
+def narrow_by(where: Condition, *conditions: Condition, clause: str = "must") -> dict[str, Any]:
+    """The filter with these conditions more in one of its clauses."""
+    return {**where, clause: [*where.get(clause, ()), *conditions]}
+
+
+def map_filters(body: Body, change: Callable[[Condition], Condition]) -> dict[str, Any]:
+    """The search with its filters changed: that of its points, and that of those over which terms are counted."""
+    out = {**body, "filter": change(body["filter"])} if body.get("filter") is not None else {**body}
+    if corpus := body.get("params", {}).get("idf", {}).get("corpus"):
+        out["params"] = {**body["params"], "idf": {"corpus": change(corpus)}}
+    return out
+
+
 Ending = tuple[Leaf, str]
 """A phrase that ends in a prefix, and the column that it is looked for in."""
 
@@ -64,25 +77,20 @@ class Words(NamedTuple):
 
 
 class Scroll(NamedTuple):
-    """A page of records, in the order of an indexed field or by id. The answer: the page."""
+    """At most `limit` records, in the order of an indexed field or by id, each with its `vector` of this name.
+
+    The answer: the page.
+    """
 
     where: Condition
     limit: int
     fields: Any
-    order_by: Mapping[str, Any] | None
-    offset: str | None
+    order_by: Mapping[str, Any] | None = None
+    offset: str | None = None
+    vector: str | None = None
 
 
-class ScrollVectors(NamedTuple):
-    """At most `limit` records by id, each with its vector `name`. The answer: the page."""
-
-    where: Condition
-    limit: int
-    fields: Any
-    name: str | None
-
-
-Request = QueryBatch | Count | Words | Scroll | ScrollVectors
+Request = QueryBatch | Count | Words | Scroll
 
 
 class Counts(NamedTuple):
@@ -259,9 +267,8 @@ class Groups(NamedTuple):
         must_not = [{"has_id": alone}] if alone else []
 
         def narrow(body: Body) -> Body:
-            where = body["filter"]
-            clauses = {"must": [*where.get("must", ()), *must], "must_not": [*where.get("must_not", ()), *must_not]}
-            return {**body, "limit": limit, "filter": {**where, **clauses}}
+            where = narrow_by(narrow_by(body["filter"], *must), *must_not, clause="must_not")
+            return {**body, "limit": limit, "filter": where}
 
         return narrow
 

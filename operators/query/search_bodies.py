@@ -27,6 +27,7 @@ from operators.query.search import (
     Narrow,
     Program,
     Search,
+    narrow_by,
 )
 from operators.query.zero_results import Criterion, explain_zero_results
 from operators.ranking.blend import recency_weight
@@ -148,18 +149,18 @@ class Bodies:
         expression, columns = parsed.expression, query.retrieval.filtered
 
         def search_with(narrow: Narrow, endings: Endings) -> Program:
-            seen = _and(draft.seen, keyword_conditions(expression, columns, endings))
+            seen = narrow_by(draft.seen, keyword_conditions(expression, columns, endings))
             return search.nearest([*map(narrow, self._by_keywords(leg, draft, seen))])
 
         open_ = open_endings(expression, columns)
         if not open_:
             return draft.search(lambda narrow: search_with(narrow, {}), explain=explain)
-        wanted = {ending: _and(draft.seen, where) for ending, where in open_.items()}
+        wanted = {ending: narrow_by(draft.seen, where) for ending, where in open_.items()}
         capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
-            others = filters.count_conditions(_and(draft.seen, without))
+            others = filters.count_conditions(narrow_by(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
 
         def with_endings(narrow: Narrow) -> Program:
@@ -183,7 +184,8 @@ class Bodies:
 
     def pins(self, _: str, draft: Draft, ids: Sequence[str]) -> Search:
         """The documents that rules pin, as far as the query's filters and its policy let it see them."""
-        body = {**draft.common, "filter": _and(draft.seen, {"key": "id", "match": {"any": ids}}), "limit": len(ids)}
+        pinned = narrow_by(draft.seen, {"key": "id", "match": {"any": ids}})
+        body = {**draft.common, "filter": pinned, "limit": len(ids)}
         return Search(partial(search.every, body), draft.query.trace)
 
     def listing(self, _: str, draft: Draft, __: object) -> Search:
@@ -316,11 +318,7 @@ def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     if parsed is None or parsed.expression is None or not query.retrieval.capabilities.matches_words(columns):
         return seen
     excluded = exclusions(parsed.expression, columns)
-    return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen
-
-
-def _and(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
-    return {**seen, "must": [*seen["must"], condition]}
+    return narrow_by(seen, *excluded, clause="must_not") if excluded else seen
 
 
 def depth(query: InFlight) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
-from operators.query.search import Condition, Count, Explanation
+from operators.query.search import Condition, Count, Explanation, narrow_by
 from schemas.filters import spellings
 from schemas.result import NO_FIELD
 
@@ -43,9 +43,9 @@ def explain_zero_results(
     counted = criteria[:MOST]
     every, there, *alone = yield Count(
         [
-            _all(visible, [each.condition for each in criteria]),
+            narrow_by(visible, *(each.condition for each in criteria)),
             visible,
-            *(_all(visible, [each.condition]) for each in counted),
+            *(narrow_by(visible, each.condition) for each in counted),
         ]
     )
     if every:
@@ -56,7 +56,7 @@ def explain_zero_results(
     if not impossible:
         return [_TOGETHER]
     fields = [field for each in impossible for field in sorted(each.fields)]
-    having = yield Count([_all(visible, [_has(field)]) for field in fields])
+    having = yield Count([narrow_by(visible, _has(field)) for field in fields])
     missing = {field for field, number in zip(fields, having, strict=True) if not number}
     names = sorted({*known} - missing)
     return [warning for each in impossible for warning in _impossible(each, missing, names)]
@@ -64,10 +64,6 @@ def explain_zero_results(
 
 def _has(field: str) -> Condition:
     return {"should": [{"must_not": [{"is_empty": {"key": path}}]} for path in spellings(field)]}
-
-
-def _all(visible: Condition, conditions: Sequence[Condition]) -> Condition:
-    return {**visible, "must": [*visible["must"], *conditions]}
 
 
 def _impossible(criterion: Criterion, missing: set[str], names: Sequence[str]) -> list[str]:

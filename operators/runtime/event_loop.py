@@ -118,9 +118,9 @@ class EventLoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _RETRY) -> None:
-        """Run `work`, which does not end by itself, until the loop closes. From another thread.
+        """Run `work` again and again until the loop closes, `pause` seconds after it has ended. From another thread.
 
-        If it fails, the log says so, and it begins again after `pause` seconds.
+        If it fails, the log says so, and it begins again after as long.
         """
 
         async def run() -> None:

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from schemas.errors import ConfigError, Loc, explain_problem, holds_names, likely, section_keys
-from schemas.fields import merge_objects
+from schemas.fields import merge_objects, walk_fields
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import AS_WRITTEN, MASK, secrets
@@ -43,15 +43,7 @@ def _variables() -> Mapping[Loc, str]:
 @cache
 def _names() -> Mapping[str, str]:
     """A name with one underscore between its parts, the commonest mistake -> that of the variable."""
-    return {"_".join(path): DELIMITER.join(path) for path in _paths(Settings, ())}
-
-
-def _paths(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The path of every section and setting."""
-    for name, field in section.model_fields.items():
-        yield *path, name
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _paths(field.annotation, (*path, name))
+    return {"_".join(path): DELIMITER.join(path) for path, _ in walk_fields(Settings)}
 
 
 def _unknown(variables: Mapping[Loc, str]) -> Iterator[str]:

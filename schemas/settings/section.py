@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from schemas.fields import Documented, Newer, Numeric, Point
+from schemas.fields import Documented, Newer, Numeric, Point, walk_fields
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -44,13 +44,7 @@ def is_pattern(name: str) -> bool:
 @cache
 def secrets(section: type[Documented]) -> frozenset[tuple[str, ...]]:
     """The paths of all secrets in a section. Names that users choose, such as those of fields, may be the same."""
-    found: set[tuple[str, ...]] = set()
-    for name, field in section.model_fields.items():
-        if SecretStr in get_args(field.annotation):
-            found.add((name,))
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, Documented):
-            found |= {(name, *path) for path in secrets(field.annotation)}
-    return frozenset(found)
+    return frozenset(path for path, field in walk_fields(section) if SecretStr in get_args(field.annotation))
 
 
 class Reference(NamedTuple):

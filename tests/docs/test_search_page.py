@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from tests.docs.pages import DOCS, blocks
 
 Json = dict[str, Any]
@@ -67,7 +67,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Json], J
     """Ask a query of the engine in the process."""
     directory: Path = tmp_path_factory.mktemp("pages")
     qdrant = {"dimension": 2, "indexes": INDEXES, "path": str(directory), "timeout": 20}
-    with start_embedded(directory, {**SECTIONS, "qdrant": qdrant}) as embedded:
+    with start_with_settings(embedded_settings(directory, {**SECTIONS, "qdrant": qdrant})) as embedded:
         index_once(embedded, "pages", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:
 

@@ -23,7 +23,7 @@ from bench.kafka.broker import Broker
 from bench.stubs import served
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.clients.qdrant_edge.shards import Engine
 from schemas import headers as names
 from schemas.document import EXPIRES
@@ -345,7 +345,7 @@ def over(
             yield system.answers
         return
     inside = {**sections, "qdrant": {**sections["qdrant"], "path": str(directory)}}
-    with start_embedded(directory, inside) as embedded:
+    with start_with_settings(embedded_settings(directory, inside)) as embedded:
         index_once(embedded, "corpus", lambda: enumerate(documents, 1), "1", directory, Console(quiet=True))
         numbers = itertools.count()
         with embedded.searching(), QueryClient.connect(embedded.kafka, embedded.settings.kafka.topics) as client:

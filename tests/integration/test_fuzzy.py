@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import Embedded, start_embedded, start_with_settings
+from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 
 DOCUMENTS: Final = [
     {"id": "driver", "title": "Screwdriver set", "text": "Six slotted blades, insulated."},
@@ -43,7 +43,7 @@ def legs(result: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embedded, QueryClient]]:
     """The flows as `evaluate` runs them, which makes the vector by itself."""
     directory = tmp_path_factory.mktemp("fuzzy")
-    with start_embedded(directory, MODELS) as running, indexed(running, directory) as client:
+    with start_with_settings(embedded_settings(directory, MODELS)) as running, indexed(running, directory) as client:
         yield running, client
 
 
@@ -78,7 +78,7 @@ def test_what_a_query_excludes_is_not_found_by_likeness(store: tuple[Embedded, Q
 def test_an_index_without_the_vector_is_still_searched(store: tuple[Embedded, QueryClient], tmp_path: Path) -> None:
     """One that was made before has the leg's reason, and one that names none does not mention it."""
     without = {"qdrant": {"path": str(tmp_path), "timeout": 20, "vectors": {"fuzzy": None}}, **MODELS}
-    with start_embedded(tmp_path, without) as running, indexed(running, tmp_path) as client:
+    with start_with_settings(embedded_settings(tmp_path, without)) as running, indexed(running, tmp_path) as client:
         unnamed = ask(client, "lamp")
         settings = running.settings
     named = settings.qdrant.vectors.model_copy(update={"fuzzy": "fuzzy"})

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from tests.docs.pages import DOCS, blocks
 from tests.integration.deployment import wait_until
 from tests.integration.searching import CACHE
@@ -41,7 +41,7 @@ NUMBERS: Final = itertools.count()
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
     directory = tmp_path_factory.mktemp("like")
-    with start_embedded(directory, SETTINGS) as running:
+    with start_with_settings(embedded_settings(directory, SETTINGS)) as running:
         documents = [*DOCUMENTS, FOREIGN]
         index_once(running, "documents", lambda: enumerate(documents, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import ingest_with_bar
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from tests.integration.cascade import Json, System, ids
 from tests.integration.deployment import wait_until
 from tests.integration.searching import CACHE
@@ -81,7 +81,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "cache_dir": str(CACHE),
     }
     asked = iter(range(10_000))
-    with start_embedded(directory, settings) as running:
+    with start_with_settings(embedded_settings(directory, settings)) as running:
 
         def write(documents: Sequence[Json]) -> None:
             numbered, silent = enumerate(documents, 1), Console(quiet=True)

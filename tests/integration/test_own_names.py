@@ -11,7 +11,7 @@ from rich.console import Console
 from flows.cli.ingestion import Ingested, index_once
 from flows.cli.output import answer_table
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.result import ResultEvent
 from tests.flows.cli.terminal import printed
 
@@ -54,7 +54,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Calla
     """Ask a query; and send documents, of which some are refused."""
     directory, quiet = tmp_path_factory.mktemp("own-names"), Console(quiet=True)
     qdrant = {"path": str(directory / "index"), "timeout": 20, **QDRANT}
-    with start_embedded(directory / "index", {**SECTIONS, "qdrant": qdrant}) as running:
+    with start_with_settings(embedded_settings(directory / "index", {**SECTIONS, "qdrant": qdrant})) as running:
 
         def send(*documents: Json) -> Ingested:
             number = str(hash(str(documents)))

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 
 ANSWERS: Final = {
     "laptop": ("Laptops for students", "Light laptops with a long battery life, for notes in lectures and at home."),
@@ -47,7 +47,7 @@ def documents() -> Iterator[dict[str, Any]]:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
     directory = tmp_path_factory.mktemp("passing-numbers")
-    with start_embedded(directory, {"qdrant": {"path": str(directory)}}) as running:
+    with start_with_settings(embedded_settings(directory, {"qdrant": {"path": str(directory)}})) as running:
         index_once(running, "documents", lambda: enumerate(documents(), 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client

@@ -16,7 +16,7 @@ from bench.kafka.broker import Broker
 from flows.assembly.delivery import connect
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.query.result import members
 from schemas.result import ResultEvent
 from schemas.settings import load
@@ -75,7 +75,7 @@ def ask(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest
                 yield functools.partial(ask_one, client)
         return
     qdrant = {"path": str(directory / "index"), "timeout": 20, **QDRANT}
-    with start_embedded(directory / "index", {**SECTIONS, "qdrant": qdrant}) as running:
+    with start_with_settings(embedded_settings(directory / "index", {**SECTIONS, "qdrant": qdrant})) as running:
         index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield functools.partial(ask_one, client)

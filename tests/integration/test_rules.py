@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import Embedded, start_embedded
+from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.delivery.client import ProducerRecord
 from schemas.result import ResultEvent
 from schemas.rule import rule_key
@@ -79,7 +79,7 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """The search flow with the documents indexed, and no rule."""
     directory = tmp_path_factory.mktemp("rules")
-    with start_embedded(directory, SETTINGS) as running:
+    with start_with_settings(embedded_settings(directory, SETTINGS)) as running:
         index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield Shop(running, client)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 
 TITLES: Final = {
     "band": ("The Who", "Loud musicians from London, known for operas."),
@@ -41,7 +41,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed, in two languages."""
     directory = tmp_path_factory.mktemp("stop-words")
     qdrant = {"path": str(directory), "vectors": {"fuzzy": "fuzzy"}, "bm25": {"languages": {"de": "german"}}}
-    with start_embedded(directory, {"qdrant": qdrant}) as running:
+    with start_with_settings(embedded_settings(directory, {"qdrant": qdrant})) as running:
         index_once(running, "documents", lambda: enumerate(documents(), 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 
 DOCUMENTS: Final[list[dict[str, Any]]] = [
     {"id": "pico", "title": "Headphones Pico", "text": "With a cable.", "price": 35.0, "currency": "EUR"},
@@ -28,7 +28,7 @@ SETTINGS: Final = {
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryClient]:
     """A client of the search flow, with the documents indexed."""
     directory = tmp_path_factory.mktemp("wishes")
-    with start_embedded(directory, SETTINGS) as running:
+    with start_with_settings(embedded_settings(directory, SETTINGS)) as running:
         index_once(running, "documents", lambda: enumerate(DOCUMENTS, 1), "1", directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             yield client

@@ -7,15 +7,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
+
+import httpx
 
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
 from operators.clients.chat.completions import NoCompletion
-from operators.clients.http.clock import ahead
+from operators.clients.http.transport import Endpoint, read_http_date
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import FORM, Orderer, read_order, write_prompt
@@ -268,6 +271,59 @@ _MOST: Final = 2.0
 """Seconds by which clocks may differ: deadlines are counted in such times."""
 
 _WHY: Final = "deadlines, ages and dates count from the clocks of the producers and of this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The seconds that this machine's clock is ahead of the server's, at least and at most; negative: behind.
+
+    A `Date` counts whole seconds, and was set at some time between request and answer. So the difference is an
+    interval, as long as the answer took, and a second.
+    """
+
+    least: float
+    most: float
+
+
+@dataclass(slots=True, eq=False)
+class _Dated(httpx.AsyncBaseTransport):
+    """A transport that compares clocks by the `Date` of each answer."""
+
+    inner: httpx.AsyncBaseTransport
+    answered: bool = False
+    ahead: Ahead | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        sent = time.time()
+        response = await self.inner.handle_async_request(request)
+        self.answered, self.ahead = True, between(response.headers.get("date", ""), sent, time.time())
+        return response
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
+    """Ask a server for its base URL and compare clocks, at any status; None if the answer has no date.
+
+    No key is sent. Raises ConfigError for the URL, and BackendError if there is no answer.
+    """
+    dated = _Dated(transport)
+    endpoint = Endpoint(name, url, dated)
+    try:
+        await endpoint.call("GET", "", timeout=timeout)
+    except BackendError:
+        if not dated.answered:
+            raise
+    finally:
+        await endpoint.aclose()
+    return dated.ahead
+
+
+def between(date: str, sent: float, answered: float) -> Ahead | None:
+    """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
+    since = read_http_date(date)
+    return None if since is None else Ahead(sent - (since + 1.0), answered - since)
 
 
 def check_clocks(settings: Settings, _: InProcess) -> Iterator[Finding]:

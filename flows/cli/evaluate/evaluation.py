@@ -17,7 +17,7 @@ from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.cli.records import Records
-from flows.process.embedded import Embedded, start_embedded, start_with_settings
+from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import relevant
@@ -197,24 +197,21 @@ def run_flow(
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
     the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises RankstreamError.
     """
-    profiles = dict(settings.profiles if settings is not None else PROFILES)
-    if deep and not (settings is not None and selects(settings.rerank)):
-        for name, each in profiles.items():
-            if each.rerank_top:
-                profiles[name] = each.model_copy(update={"rerank_top": MOST_RERANKED})
     with contextlib.ExitStack() as stack:
         directory = None
         if documents is not None:
             directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if settings is not None:
-            known = {**settings.recipes, **{recipe.name: recipe for recipe in recipes}}
-            asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
-            running = stack.enter_context(start_with_settings(asked, directory))
-        else:
+        if settings is None:
             assert directory is not None
-            definitions = {recipe.name: recipe.definition for recipe in recipes}
-            dumped = {name: each.model_dump() for name, each in profiles.items()}
-            running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
+            settings = embedded_settings(directory)
+        profiles = dict(settings.profiles)
+        if deep and not selects(settings.rerank):
+            for name, each in profiles.items():
+                if each.rerank_top:
+                    profiles[name] = each.model_copy(update={"rerank_top": MOST_RERANKED})
+        known = {**settings.recipes, **{recipe.name: recipe for recipe in recipes}}
+        asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
+        running = stack.enter_context(start_with_settings(asked, directory))
         if documents is not None and directory is not None:
             records = Records.of(documents)
             index_once(running, documents.name, records.objects, records.version(), directory, console)

@@ -6,6 +6,8 @@ from typing import Any, Final, Self
 
 import orjson
 
+from operators.query.search import map_filters
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -49,12 +51,7 @@ class Limits:
         """The search with filters as `filter` has them, and for no more hits than one request may give."""
         if self.hits is not None and body.get("limit", 0) > self.hits:
             body = {**body, "limit": self.hits}
-        if self.listed is None:
-            return body
-        out = {**body, "filter": self.filter(body["filter"])} if body.get("filter") is not None else {**body}
-        if corpus := body.get("params", {}).get("idf", {}).get("corpus"):
-            out["params"] = {**body["params"], "idf": {"corpus": self.filter(corpus)}}
-        return out
+        return body if self.listed is None else map_filters(body, self.filter)
 
     def _condition(self, condition: Mapping[str, Any], most: int) -> Mapping[str, Any]:
         match condition:

@@ -19,7 +19,7 @@ from flows.assembly import search
 from flows.assembly.clients import Clients, InProcess, embedder_model
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.clients.local.minilm import MiniLM
 from schemas.errors import ConfigError
 from schemas.settings import Settings, load
@@ -167,7 +167,7 @@ QUERIES: Final[list[dict[str, Any]]] = [
 
 def test_every_setting_is_read_by_running_flows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Both flows over a document and two queries: what a configuration may set by itself, they read."""
-    with start_embedded(tmp_path) as running, noting(monkeypatch, running.settings) as reads:
+    with start_with_settings(embedded_settings(tmp_path)) as running, noting(monkeypatch, running.settings) as reads:
         index_once(running, "documents", lambda: [(1, {"id": "a", "text": "b"})], "1", tmp_path, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
             events = [{**query, "query_id": f"q{number}"} for number, query in enumerate(QUERIES)]

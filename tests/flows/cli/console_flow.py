@@ -13,7 +13,7 @@ from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.workbench import Configuration, Workbench, searcher
 from flows.cli.ingestion import index_once, read_jsonl
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.settings import load
 from tests.flows.cli.browsing import WITHIN, Served, serving
 
@@ -45,7 +45,7 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
     index = directory / "index"
     qdrant = {"path": str(index), "timeout": WITHIN, "search_fields": _FIELDS, "vectors": {"fuzzy": "fuzzy"}}
     kafka = {"topics": {"rules": "rules"}}
-    with start_embedded(index, {**models, "qdrant": qdrant, "kafka": kafka}) as flow:
+    with start_with_settings(embedded_settings(index, {**models, "qdrant": qdrant, "kafka": kafka})) as flow:
         index_once(flow, "shop", lambda: enumerate(documents, 1), "1", index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings

@@ -22,7 +22,7 @@ from flows.cli.console.server import TOKEN
 from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query import NoAnswer
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.delivery.client import ProducerRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
@@ -113,7 +113,7 @@ def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
     texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises.", "moon": "The moon and the moon."}
     documents = [{"id": name, "text": text} for name, text in texts.items()]
     overrides = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
-    with start_embedded(tmp_path / "index", overrides) as flow:
+    with start_with_settings(embedded_settings(tmp_path / "index", overrides)) as flow:
         index_once(flow, "texts", lambda: enumerate(documents, 1), "1", tmp_path / "index", Console(quiet=True))
         config = tmp_path / "rankstream.yaml"
         kafka = {"bootstrap_servers": flow.settings.kafka.bootstrap_servers}

@@ -204,5 +204,5 @@ def test_a_defect_of_one_collection_leaves_the_others_to_expire(monkeypatch: pyt
     monkeypatch.setattr(Expiry, "delete", delete)
     nobody: Any = None
     with pytest.raises(KeyError, match="a defect"):
-        asyncio.run(Expiry(nobody, nobody, ("first", "second")).delete_periodically())
+        asyncio.run(Expiry(nobody, nobody, ("first", "second")).delete_all())
     assert looked_at == ["first", "second"]

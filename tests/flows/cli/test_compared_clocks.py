@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.clock import Ahead, ahead, between
+from flows.cli.check.servers import Ahead, ahead, between
 from operators.clients.http.transport import http_transport
 from schemas.errors import BackendUnavailable
 from tests.operators.clients.http.resilience import unused_port
