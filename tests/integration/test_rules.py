@@ -344,7 +344,7 @@ def test_a_rule_does_not_tell_whether_a_hidden_document_exists(shop: Shop, kind:
         varying = {"result_id", "provenance", "debug", "legs", "latency_ms", "pool", "completed_at"}
         legs = [{name: each[name] for name in ("name", "status", "candidates")} for each in result["legs"]]
         assert result["status"] == "ok", result
-        pool = [[hit["id"] for hit in each["hits"]] for each in result["pool"]["legs"]]
+        pool = [[(hit["id"], hit["score"]) for hit in each["hits"]] for each in result["pool"]["legs"]]
         counts = result["debug"]["candidates_per_stage"]
         bare = {name: value for name, value in result.items() if name not in varying}
         return {**bare, "legs": legs, "pool": pool, "counts": counts}
