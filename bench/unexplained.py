@@ -18,22 +18,16 @@ import operators.ranking
 
 PACKAGE: Final = "unexplained_ranking"
 ORIGINAL: Final = "operators.ranking"
-CHECKS: Final = [f"{name} is not None" for name in ("explanations", "run.explanations", "self.explanations")]
 
 
 class _Cut(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        # The scores are given in place, so that the values behind them aren't worked out.
-        if not ast.unparse(node).startswith("run.rescore("):
-            return self.generic_visit(node)
-        assert isinstance(node.value, ast.Call)
-        _, candidates, scores, *_ = map(ast.unparse, node.value.args)
-        given = f"for candidate, score in zip({candidates}, {scores}, strict=True): candidate.score = score"
-        return ast.parse(given).body[0]
+        explains = ast.unparse(node).startswith("run.explain(")
+        return ast.copy_location(ast.Pass(), node) if explains else self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
-        if ast.unparse(node.test) in CHECKS:
+        if ast.unparse(node.test) in {"run.explanations is not None", "explanations is not None"}:
             return None
         return node
 

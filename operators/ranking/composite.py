@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Payload, best_first, rescore
 from operators.ranking.fusion import ResolvedDecay, weigh_age
 from operators.ranking.run import Run, number
 from operators.text.dates import TemporalExpression
@@ -45,7 +45,8 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     for name, values in terms.items():
         weight = getattr(stage, name)
         scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
-    run.rescore(stage, candidates, scores, {**terms, **behind}, {"maximum": highest})
+    run.explain(stage, candidates, scores, {**terms, **behind}, {"maximum": highest})
+    rescore(candidates, scores)
     return best_first(candidates)
 
 
@@ -187,7 +188,8 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
     scores = [candidate.score + stage.boost * share for candidate, share in zip(candidates, near, strict=True)]
     named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
-    run.rescore(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
+    run.explain(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
+    rescore(candidates, scores)
     return best_first(candidates)
 
 
@@ -206,7 +208,8 @@ def rank_by_distance_from(candidates: Sequence[Candidate], stage: Proximity, run
     both = zip(relevance, nearness, strict=True)
     scores = [(1 - stage.weight) * share + stage.weight * near for share, near in both]
     columns: dict[str, Iterable[Any]] = {"relevance": relevance, "distance_m": metres, "nearness": nearness}
-    run.rescore(stage, candidates, scores, columns, {"maximum": highest})
+    run.explain(stage, candidates, scores, columns, {"maximum": highest})
+    rescore(candidates, scores)
     return best_first(candidates)
 
 

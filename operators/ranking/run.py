@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, Payload, rescore
+from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.normalise import Scale
 from operators.text.dates import DAY, TemporalExpression
 from schemas.errors import invalid
@@ -186,31 +186,30 @@ class Run:
     ahead: set[str] = field(default_factory=set)
     understood: tuple[Wish, ...] | None = None
 
-    def rescore(
+    def explain(
         self,
         stage: RecipeStage,
         candidates: Sequence[Candidate],
-        scores: Sequence[float],
+        scores: Iterable[float],
         columns: Mapping[str, Iterable[Any]] = MappingProxyType({}),
         shared: Mapping[str, Any] = MappingProxyType({}),
         *,
         first: bool = False,
     ) -> None:
-        """Note the score that a stage gives each candidate in place of its present one, and the values behind it; then
-        give it to them.
+        """Note the score that a stage gives each candidate in place of its present one, and the values behind it.
 
         `scores` and each column have one value for each candidate, in their order; `shared` holds for all. Before the
-        `first` stage there is no score. Without explanations no value behind a score is read.
+        `first` stage there is no score. Without explanations nothing is read.
         """
-        if self.explanations is not None:
-            by_id, parameters = self.explanations.by_id, self.explanations.parameters.get(stage.name, {})
-            same = {name: each._asdict() if isinstance(each, Scale) else each for name, each in shared.items()}
-            rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
-            for candidate, score, row in zip(candidates, scores, rows, strict=True):
-                change = {"stage": stage.name, "input": None if first else candidate.score, "output": score}
-                step = {**change, "parameters": parameters, "values": {**dict(zip(columns, row, strict=True)), **same}}
-                by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
-        rescore(candidates, scores)
+        if self.explanations is None:
+            return
+        by_id, parameters = self.explanations.by_id, self.explanations.parameters.get(stage.name, {})
+        same = {name: each._asdict() if isinstance(each, Scale) else each for name, each in shared.items()}
+        rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
+        for candidate, score, row in zip(candidates, scores, rows, strict=True):
+            change = {"stage": stage.name, "input": None if first else candidate.score, "output": score}
+            step = {**change, "parameters": parameters, "values": {**dict(zip(columns, row, strict=True)), **same}}
+            by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
 
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""

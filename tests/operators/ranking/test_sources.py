@@ -47,21 +47,20 @@ def test_every_formula_names_its_source(formula: Callable[..., Any]) -> None:
 
 def test_columns_are_read_for_explanations_only() -> None:
     """A stage's columns are taken only for an explained query, each candidate with its own values and the shared."""
+    candidates = [Candidate("a", 2.0), Candidate("b", 1.0)]
 
     def column() -> Iterator[int]:
         read.append(True)
         yield from (1, 2)
 
     read: list[bool] = []
-    candidates = [Candidate("a", 2.0), Candidate("b", 1.0)]
-    Run(Facts()).rescore(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
+    Run(Facts()).explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
     assert not read
-    assert [each.score for each in candidates] == [3.0, 4.0]
     run = Run(Facts(), ScoreExplanations({}))
-    run.rescore(Dedupe(), candidates, (5.0, 6.0), {"column": column()}, {"shared": 0})
+    run.explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
     assert run.explanations is not None
     assert [
         (id_, step["input"], step["output"], step["values"])
         for id_, explanation in run.explanations.by_id.items()
         for step in explanation.stages
-    ] == [("a", 3.0, 5.0, {"column": 1, "shared": 0}), ("b", 4.0, 6.0, {"column": 2, "shared": 0})]
+    ] == [("a", 2.0, 3.0, {"column": 1, "shared": 0}), ("b", 1.0, 4.0, {"column": 2, "shared": 0})]
