@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from operators.access.firewall import find_forbidden
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.returned import is_hidden
-from operators.query.search import Found, Program, QueryBatch, Request, Scroll, Search
+from operators.query.search import Found, Program, QueryBatch, Request, ScrollVectors, Search
 from operators.query.search_bodies import Bodies, Draft, by_terms, vector_of
 from operators.ranking.candidate import document
 from operators.text.terms import SparseVector
@@ -97,7 +97,7 @@ def _look_up(bodies: Bodies, leg: str, draft: Draft, like: Like) -> Generator[Re
     own = {"key": "id", "match": {"any": like.every_id}}
     where = {"must": [*bodies.seen(draft.query)["must"], own]}
     fields = sorted({"id"}.union(guard.reads if guard is not None else ()))
-    page = yield Scroll(where, _MOST_POINTS, fields, vector=bodies.vectors[leg])
+    page = yield ScrollVectors(where, _MOST_POINTS, fields, bodies.vectors[leg])
     # As everywhere, the conditions are not relied on.
     forbidden = find_forbidden(guard, [each.id for each in page.records], [each.payload for each in page.records])
     found = [(document(each.id, each.payload), each) for each in page.records if each.id not in forbidden]

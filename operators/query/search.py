@@ -77,20 +77,25 @@ class Words(NamedTuple):
 
 
 class Scroll(NamedTuple):
-    """At most `limit` records, in the order of an indexed field or by id, each with its `vector` of this name.
-
-    The answer: the page.
-    """
+    """A page of records, in the order of an indexed field or by id. The answer: the page."""
 
     where: Condition
     limit: int
     fields: Any
-    order_by: Mapping[str, Any] | None = None
-    offset: str | None = None
-    vector: str | None = None
+    order_by: Mapping[str, Any] | None
+    offset: str | None
 
 
-Request = QueryBatch | Count | Words | Scroll
+class ScrollVectors(NamedTuple):
+    """At most `limit` records by id, each with its vector `name`. The answer: the page."""
+
+    where: Condition
+    limit: int
+    fields: Any
+    name: str | None
+
+
+Request = QueryBatch | Count | Words | Scroll | ScrollVectors
 
 
 class Counts(NamedTuple):

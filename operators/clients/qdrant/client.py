@@ -18,7 +18,7 @@ from operators.clients.qdrant.answers import CollectionInfo, Payload, PayloadTes
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
-from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Words
+from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, ScrollVectors, Search, Words
 from operators.runtime.dispatcher import defect_of_call
 from operators.runtime.turns import Turns
 from schemas.errors import BackendError
@@ -222,9 +222,12 @@ class QdrantClient(ABC):
                 return await asyncio.gather(*(self.count(collection, where, timeout=left) for where in wheres))
             case Words(fields, limit):
                 return await asyncio.gather(*(count_words(key, where, limit) for key, where in fields))
-            case Scroll(where, limit, fields, order_by, offset, vector):
-                ordered: dict[str, Any] = {"order_by": order_by, "offset": offset, "vector": vector}
-                return await self.scroll(collection, where, limit=limit, fields=fields, **ordered, timeout=left)
+            case Scroll(where, limit, fields, order_by, offset):
+                return await self.scroll(
+                    collection, where, limit=limit, fields=fields, order_by=order_by, offset=offset, timeout=left
+                )
+            case ScrollVectors(where, limit, fields, name):
+                return await self.scroll(collection, where, limit=limit, fields=fields, vector=name, timeout=left)
 
     @abstractmethod
     async def upsert(
