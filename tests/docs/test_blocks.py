@@ -38,6 +38,9 @@ TESTED: Final = {
     ("CONTRIBUTING.md", ""): "tests/docs/test_contributing.py::test_its_pictures_are_the_packages",
     ("docs/deploy.md", "yaml"): "tests/deploy/test_deploy_page.py::test_the_pages_values_are_rendered",
     ("docs/tutorial.md", "python"): "tests/docs/test_with_servers.py::test_the_tutorial_from_topics_to_an_application",
+    ("docs/tutorial.md", "typescript"): (
+        "tests/docs/test_with_servers.py::test_the_tutorials_application_in_typescript"
+    ),
     ("docs/how-to/beside-an-existing-service.md", "python"): (
         "tests/docs/test_with_servers.py::test_two_services_are_compared"
     ),

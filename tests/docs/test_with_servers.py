@@ -24,6 +24,7 @@ from bench.kafka.broker import Broker
 from bench.qdrant_server import named
 from tests import qdrant_server
 from tests.docs.pages import ROOT, Block, blocks
+from tests.integration.applications import typescript
 
 pytestmark = [pytest.mark.slow, pytest.mark.operate, pytest.mark.weights, pytest.mark.timeout(900)]
 
@@ -157,7 +158,33 @@ def test_the_tutorial_from_topics_to_an_application(story: Place) -> None:
     own = application.text.replace('"queries"', '"story-queries"').replace('(["results"])', '(["story-results"])')
     with going_on(story, application._replace(text=own)) as process:
         assert "reset" in printed(process, r"^ok \['\w+', '\w+'\]")
-    page = (story.folder / "page.html").read_text()
+    assert_written(story.folder)
+
+
+def test_the_tutorials_application_in_typescript(story: Place) -> None:
+    """It compiles strictly, and writes the same page."""
+    [application] = of("tutorial.md", "typescript")
+    own = application.text.replace('"queries"', '"story-queries"').replace('"results"', '"story-results"')
+    file = story.folder / "page.ts"
+    file.write_text(story.filled(own))
+    (story.folder / "page.html").unlink(missing_ok=True)
+    story.run("rankstream index --config rankstream.yaml --from export.jsonl")
+    command, environment = typescript(file, story.folder)
+    done = subprocess.run(
+        command,
+        cwd=story.folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert re.match(r"ok \w+ \w+\n", done.stdout), done.stdout + done.stderr
+    assert_written(story.folder)
+
+
+def assert_written(folder: Path) -> None:
+    """The page of the tutorial has the counts, the titles and the marked words."""
+    page = (folder / "page.html").read_text()
     assert page.startswith("<nav>router (1)</nav>")
     assert "<h2>Start over</h2>" in page
     assert "Hold the <b>button</b> at the back" in page

@@ -11,6 +11,7 @@ from bench.kafka.broker import SHORT_LIVED, BrokerError, jars
 from tests.missing import missing
 
 KAFKAJS: Final = "kafkajs@2.2.4"
+TYPESCRIPT: Final = ("typescript@5.4.5", "@types/node@20.14.2")
 FRANZ: Final = "github.com/twmb/franz-go@v1.18.0"
 SPRING: Final = Path(__file__).parent / "spring" / "pom.xml"
 
@@ -42,8 +43,20 @@ def spring(file: Path, directory: Path) -> Application:
 
 def node(file: Path, directory: Path) -> Application:
     """The command of a program with kafkajs."""
+    return _node(file, directory, KAFKAJS)
+
+
+def typescript(file: Path, directory: Path) -> Application:
+    """The command of a program in TypeScript with kafkajs, which is in the directory and is compiled strictly."""
+    command = _node(file.with_suffix(".js"), directory, KAFKAJS, *TYPESCRIPT)
+    compiler = str(directory / "node_modules" / ".bin" / "tsc")
+    _run([compiler, "--strict", "--target", "es2022", "--module", "commonjs", str(file)], directory)
+    return command
+
+
+def _node(file: Path, directory: Path, *packages: str) -> Application:
     _need("node", "npm")
-    _run(["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", KAFKAJS], directory)
+    _run(["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", *packages], directory)
     return ["node", str(file)], {"NODE_PATH": str(directory / "node_modules")}
 
 
@@ -65,4 +78,4 @@ def _need(*commands: str) -> None:
 
 def _run(command: list[str], directory: Path) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -82,7 +82,8 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
         settings = {
             "qdrant": {
                 **qdrant,
-                "timeout": 20,
+                # Rounds of hundreds of queries ask all legs at once, on a machine that others use, too.
+                "timeout": 60,
                 "dimension": DIMENSION,
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},

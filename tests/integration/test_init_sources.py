@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from bench.kafka.broker import Broker
 from flows.cli.main import command_line
+from flows.process import logs
 from schemas.errors import ConfigError, FatalDelivery, InputError, RetriableDelivery
 from schemas.settings import load
 from tests import qdrant_server
@@ -22,6 +23,12 @@ from tests.integration.test_other_tools import MADE, TEXTS, TOOLS, fill, terms, 
 from tests.operators.mapping.test_inference import article
 
 KAFKA: Final = ("kafka", "qdrant", "embedder", "reranker")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that runs the tests keeps its own logs."""
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
 
 
 def begin(path: Path, *source: str) -> Any:
