@@ -51,27 +51,6 @@ GUARDS: tuple[dict[str, Any], ...] = (
 )
 """Filters of policies."""
 
-RULES: dict[tuple[str, str], dict[str, Any]] = {
-    ("*", "hidden first"): {"then": {"pin": [{"id": f"d{2 * at}", "position": at + 1} for at in range(12)]}},
-    ("north", "hidden first"): {
-        "when": {"contains": "alpha"},
-        "then": {"pin": [{"id": f"d{at}", "position": 30 - at} for at in range(25)]},
-    },
-    ("*", "secret"): {"then": {"boost": {"filters": [{"field": "labels", "op": "any_of", "value": ["red", "amber"]}]}}},
-    ("vault", "price"): {"then": {"boost": {"field": "price", "half": 3, "weight": -2}}},
-    ("south", "reflections"): {
-        "then": {"bury": {"ids": ["d1"], "filters": [{"field": "type", "op": "eq", "value": "reflection"}]}}
-    },
-    ("*", "letters"): {"then": {"synonyms": {"words": ["alpha", "beta", "delta zeta"]}}},
-    ("default", "eta"): {"then": {"synonyms": {"from": ["gamma"], "to": ["r1", "r2", "r3"], "weight": 1}}},
-    ("south|east", "dear"): {
-        "when": {"contains": "gamma"},
-        "then": {"rewrite": {"filters": [{"field": "labels", "op": "any_of", "value": ["red"]}]}},
-    },
-    ("*", "cheap"): {"when": {"contains": "zeta"}, "then": {"rewrite": {"order_by": {"field": "price"}}}},
-}
-"""Rules of tenants and of the operator: they name documents that many sources may not see, and read what is hidden."""
-
 FIREWALL: dict[str, Any] = {
     "enabled": True,
     "blocked_labels": ["amber"],

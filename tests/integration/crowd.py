@@ -1,7 +1,6 @@
 """A crowd of sources that ask one running flow at random, while documents change, are relabelled and deleted."""
 
 import contextlib
-import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.kafka.broker import Broker
-from schemas.rule import rule_key
 from tests import qdrant_server
 from tests.integration import permitted
-from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, RULES, Random, policies
+from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
 from tests.integration.attacks import HARMLESS, REFUSED, Attacks, fits
 from tests.integration.conversation import HEADER, Asked, Conversation, Message
 from tests.integration.deployment import Deployment
@@ -104,10 +102,6 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             Conversation.with_(system) as conversation,
         ):
             system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
-            topic = system.settings["kafka"]["topics"]["rules"] = f"rules-{directory.name}"
-            broker.create_topic(topic, 2, {"cleanup.policy": "compact"})
-            keys = [rule_key(*each).decode() for each in RULES]
-            system.produce("rules", [json.dumps(each).encode() for each in RULES.values()], keys=keys)
             system.settings["kafka"]["schema_registry"] = {"url": registry.base_url}
             commands = ("run --with-indexing",) if inside else ("index", "run")
             for flow in [system.start(command, replica=command[:3], wait=False) for command in commands]:

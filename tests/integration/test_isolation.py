@@ -235,8 +235,6 @@ def test_all_of_it_was_tried(run: Run) -> None:
         stages["neighbours"] += sum(any(hit.get("neighbours", {}).values()) for hit in hits)
         stages["passages"] += sum(len(hit.get("passages", [])) for hit in query.answer.get("results", []))
         stages["hidden"] += bool(run.policy(query).get("hidden_fields")) and bool(query.answer.get("results"))
-        stages["rules"] += bool(query.answer.get("rules"))
-        stages["pinned"] += any("pinned" in hit["legs"] for hit in query.answer.get("results", []))
         stages["like"] += "like" in query.event and bool(query.answer.get("results"))
         stages["page"] += query.given is not None and query.dead is None and run.denial(query) is None
         stages[str(run.denial(query))] += 1
@@ -246,17 +244,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 10
     # The story depends on the machine's pace: no number of one kind of answer can be promised, only that it was there.
     kinds = {"exact_cache", "semantic_cache", "followed", "fast_path", "structured", "hybrid_merge", "page", "groups"}
-    kinds |= {
-        "like",
-        "rules",
-        "pinned",
-        "passages",
-        "hidden",
-        "patched",
-        "neighbours",
-        "cursor_invalid",
-        "cursor_expired",
-    }
+    kinds |= {"like", "passages", "hidden", "patched", "neighbours", "cursor_invalid", "cursor_expired"}
     kinds |= {"destination_not_allowed", "retrieval_mode_not_allowed", "policy_denied", "retrieval_firewall_denied"}
     assert not kinds - {name for name, count in stages.items() if count}, stages
     assert stages["hits"] > len(run.asked) / 10, stages
