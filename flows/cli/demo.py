@@ -169,20 +169,19 @@ class Corpus:
         """Documents as a program exported them, read as the configuration says, or else as their values show."""
         records, written = Records.of(path), None
         if config is not None:
-            settings = load(config, index=Path())
+            settings, (wrong, total) = load(config, index=Path()), records.wrong()
         else:
             sample = Sample.of_file(records, path.name)
             mapping = sample.infer()
             print_mapping(mapping, sample, console)
-            written = write_yaml(mapping, sample)
+            written, wrong, total = write_yaml(mapping, sample), [*sample.skipped], sample.total
             settings = embedded_settings(Path(), mapping.settings())
             if namespace is None and mapping.namespaces:
                 namespace = mapping.namespaces[0][0]
                 say(console, f"searched: namespace {namespace}; --namespace names another")
         searched = namespace if namespace is not None else settings.defaults.namespace
-        version, (wrong, total) = records.version(), records.wrong()
-        directory = f"own-{version[:_DIGITS]}"
-        own = records.usable, version, directory, settings, searched
+        version = records.version()
+        own = records.usable, version, f"own-{version[:_DIGITS]}", settings, searched
         return cls(path.name, *own, wrong, written, total - len(wrong))
 
     @classmethod

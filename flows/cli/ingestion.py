@@ -4,6 +4,7 @@ An embedded index that holds the corpus already is left as it is.
 """
 
 import hashlib
+import math
 import time
 import uuid
 from codecs import BOM_UTF8
@@ -22,7 +23,7 @@ from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
-from operators.delivery.client import KafkaClient, ProducerRecord, RecordRefused
+from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
 from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
@@ -103,6 +104,25 @@ def naming(where: object) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(error.kind, f"{where}: {error}") from error
+
+
+def read_to_ends(client: KafkaClient, topic: str, timeout: float, most: float = math.inf) -> Iterator[ConsumerRecord]:
+    """Yield the records of a topic up to its present ends; at most `most` with a value, as many of each partition.
+
+    Raises RetriableDelivery, and FatalDelivery if no record comes for `timeout` seconds.
+    """
+    with closing(client.bounded_reader(topic)) as reader:
+        ends, heard = reader.ends(timeout), time.monotonic()
+        left = dict.fromkeys(ends, most / len(ends))
+        while any(left[number] > 0 and reader.positions()[number] < end for number, end in ends.items()):
+            for record in reader.poll(_POLL):
+                number = record.partition.partition
+                if record.offset < ends.get(number, 0) and left[number] > 0:
+                    left[number] -= record.value is not None
+                    yield record
+                heard = time.monotonic()
+            if time.monotonic() - heard > timeout:
+                raise FatalDelivery(f"{topic}: no record was read although the topic has more")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:

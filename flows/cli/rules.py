@@ -16,12 +16,12 @@ import typer
 from flows.assembly.delivery import connect
 from flows.assembly.query import rule_table
 from flows.cli.config import begin
-from flows.cli.ingestion import numbered_lines
+from flows.cli.ingestion import numbered_lines, read_to_ends
 from flows.cli.output import Config, emit, input_file, out, say, stderr
 from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.query.rules import Circumstances
 from operators.query.ruling import decide
-from schemas.errors import ConfigError, FatalDelivery, InputError
+from schemas.errors import ConfigError, InputError
 from schemas.event import json_object
 from schemas.rule import MAX_RULE_BYTES, rule_key
 
@@ -102,11 +102,5 @@ def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
 
 def read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     """All records of the topic up to its present end. Raises DeliveryError."""
-    with closing(client.bounded_reader(topic)) as reader:
-        ends, heard = reader.ends(_TIMEOUT), time()
-        while any(reader.positions()[partition] < end for partition, end in ends.items()):
-            for each in reader.poll(0.1):
-                yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
-                heard = time()
-            if time() - heard > _TIMEOUT:
-                raise FatalDelivery(f"{topic}: no record was read although the topic has more")
+    for each in read_to_ends(client, topic, _TIMEOUT):
+        yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value

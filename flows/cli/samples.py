@@ -1,12 +1,11 @@
 """Samples: documents to look at, of a file, a topic or a collection, and the configuration's words for their place."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from math import ceil
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,6 +14,7 @@ import orjson
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import open_client
 from flows.assembly.delivery import connect
+from flows.cli.ingestion import read_to_ends
 from flows.cli.records import Record, Records
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
@@ -27,12 +27,11 @@ from operators.wire.message import Message, Origin
 from operators.wire.parsing import parse_message
 from schemas.document import MAX_DOCUMENT_PARTS
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
-from schemas.settings import KafkaSettings, Settings, load
+from schemas.settings import Settings, load
 
-_POLL: Final = 0.2
 _PAGE: Final = 250
 _TIMEOUT: Final = 60.0
-"""Seconds for a page of points."""
+"""Seconds for a page of points, or for a record to come."""
 
 _VECTORS: Final = 16
 """Points whose sparse vectors are looked at."""
@@ -72,7 +71,8 @@ class Sample:
     def of_topic(cls, topic: str, servers: str) -> Self:
         """The first documents of each partition. Raises ConfigError and DeliveryError."""
         settings = load(None, {"kafka": {"bootstrap_servers": servers, "topics": {"documents": topic}}}, index=Path())
-        found = list(_read_topic(settings.kafka, topic, settings.limits.max_document_bytes))
+        records, most = read_to_ends(connect(settings.kafka), topic, _TIMEOUT, MOST), settings.limits.max_document_bytes
+        found = [_read_record(each, most) for each in records if each.value is not None]
         skipped = [f"{place}: {each}" for place, each in found if isinstance(each, InputError)]
         documents = [each for _, each in found if not isinstance(each, InputError)]
         place = {"bootstrap_servers": servers, "topics": {"documents": topic}}
@@ -103,28 +103,16 @@ class Sample:
         return mapping if layout is None else map_collection(mapping, layout)
 
 
-def _read_topic(settings: KafkaSettings, topic: str, max_bytes: int) -> Iterator[Record]:
-    """The first records of each partition as the indexing flow reads them; those without a value delete."""
-    with closing(connect(settings).bounded_reader(topic)) as reader:
-        positions, ends = reader.positions(), reader.ends()
-        left = dict.fromkeys(ends, ceil(MOST / len(ends)))
-        while any(left[number] and positions[number] < end for number, end in ends.items()):
-            for record in reader.poll(_POLL):
-                number = record.partition.partition
-                if left[number] and record.offset < ends[number] and record.value is not None:
-                    left[number] -= 1
-                    yield f"partition {number}, offset {record.offset}", _read_record(record, max_bytes)
-            positions = reader.positions()
-
-
-def _read_record(record: ConsumerRecord, max_bytes: int) -> dict[str, Any] | InputError:
+def _read_record(record: ConsumerRecord, max_bytes: int) -> Record:
+    """A record as the indexing flow reads it; one without a value deletes, and is no document."""
+    place = f"partition {record.partition.partition}, offset {record.offset}"
     origin = Origin(*record.partition, record.offset, 0)
     stamps = record.timestamp, record.timestamp, 0.0
     try:
         message = Message(origin, record.key, record.value, record.headers or (), *stamps)
-        return parse_message(message, max_bytes, MAX_DOCUMENT_PARTS).event
+        return place, parse_message(message, max_bytes, MAX_DOCUMENT_PARTS).event
     except InputError as error:
-        return error
+        return place, error
 
 
 def _read_collection(
