@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 LEVELS = (
     ("schemas",),
     ("operators.runtime", "operators.text", "operators.mapping"),
-    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
+    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation", "operators.experiments"),
     ("operators.wire",),
     ("operators.query",),
     ("operators.telemetry",),
@@ -23,7 +23,7 @@ LEVELS = (
     ("operators.collections",),
     ("operators.stages", "operators.indexing"),
     ("flows.assembly",),
-    ("flows.search", "flows.indexing"),
+    ("flows.search", "flows.indexing", "flows.feedback"),
     ("flows.process",),
     ("flows.cli",),
 )
@@ -40,6 +40,7 @@ PURE = (
     "operators.caching",
     "operators.ranking",
     "operators.evaluation",
+    "operators.experiments",
 )
 """These import the standard library, numpy, schemas and each other only; so do PURE_MODULES."""
 
@@ -55,7 +56,7 @@ MODULES = 281
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4951,
+    "schemas": 5151,
     "operators.runtime": 1143,
     "operators.text": 2442,
     "operators.mapping": 1139,
@@ -63,6 +64,7 @@ BUDGET = {
     "operators.access": 590,
     "operators.caching": 590,
     "operators.evaluation": 608,
+    "operators.experiments": 700,
     "operators.wire": 656,
     "operators.query": 3497,
     "operators.telemetry": 723,
@@ -74,6 +76,7 @@ BUDGET = {
     "flows.assembly": 1080,
     "flows.search": 52,
     "flows.indexing": 27,
+    "flows.feedback": 40,
     "flows.process": 985,
     "flows.cli": 6146,
 }

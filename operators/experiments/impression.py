@@ -1,0 +1,63 @@
+"""Impressions: a result that a user was shown by an experiment, and the token by which a client names it.
+
+A token is URL-safe base64 without padding of: version (1 byte), the impression but for its side as a JSON array, and
+16 bytes of HMAC-SHA256 over these and the side. The side is only in what is signed, so nobody without the secret can
+read it: who knows the side may favour it. The reader tries both.
+"""
+
+import base64
+import hmac
+from typing import Final, NamedTuple
+
+import orjson
+
+from schemas.errors import invalid
+from schemas.preference import Side
+
+SIDES: Final[tuple[Side, Side]] = ("a", "b")
+
+_VERSION: Final = b"\x01"
+_TAG: Final = 16
+_LONGEST: Final = 8192
+"""Characters of the longest token."""
+
+
+class Impression(NamedTuple):
+    """One result on a page. `rank` is from 0, on the first page; `issued_ms` is the query's timestamp in Kafka."""
+
+    experiment: str
+    side: Side
+    rank: int
+    document_id: str
+    query_id: str
+    namespace: str
+    issued_ms: int
+
+
+class TokenCodec:
+    """Writes and reads tokens under one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = secret
+
+    def write(self, impression: Impression) -> str:
+        """The impression's token; the same impression has the same token."""
+        name, side, *rest = impression
+        body = _VERSION + orjson.dumps([name, *rest])
+        return base64.urlsafe_b64encode(body + self._tag(body, side)).rstrip(b"=").decode("ascii")
+
+    def read(self, token: str) -> Impression:
+        """The impression of a token; raises InputError for any text that `write` did not make under this secret."""
+        try:
+            content = base64.b64decode(token[:_LONGEST] + "=" * (-len(token) % 4), b"-_", validate=True)
+        except ValueError:
+            content = b""
+        body, tag = content[:-_TAG], content[-_TAG:]
+        for side in SIDES:
+            if hmac.compare_digest(tag, self._tag(body, side)):
+                name, *rest = orjson.loads(body[1:])
+                return Impression(name, side, *rest)
+        raise invalid("token", "changed, or signed with another secret", token[:80])
+
+    def _tag(self, body: bytes, side: Side) -> bytes:
+        return hmac.digest(self._key, body + side.encode(), "sha256")[:_TAG]
