@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from schemas import headers as names
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
+from schemas.feedback import FeedbackEvent
 from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
 from schemas.query import QueryEvent
@@ -25,9 +26,12 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "deletion": DeletionEvent,
     "pool": CandidatePool,
     "rule": Rule,
+    "feedback": FeedbackEvent,
 }
 
 _RULES: Final = "Compacted: rules. The key is the JSON array [namespace, id]; without a value the rule is removed."
+
+_FEEDBACK: Final = "Actions of users on results of experiments. The key is the query_id. Also events of UBI, by schema."
 
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
@@ -71,6 +75,7 @@ def asyncapi() -> dict[str, Any]:
         "documents": ("receive", topics.documents, ["document", "deletion"], documents),
         "dead_letters": ("send", topics.dead_letters, ["dead_letter"], "Rejected messages, unchanged, and why."),
         "rules": ("receive", topics.rules or "rules", ["rule"], _RULES),
+        "feedback": ("receive", topics.feedback or "feedback", ["feedback"], _FEEDBACK),
         "watermarks": ("send", topics.watermarks, ["watermark"], watermarks),
     }
     return {
@@ -117,6 +122,7 @@ def _messages() -> dict[str, Any]:
         "document": message("A document, a change of it, or its deletion", "document.json"),
         "deletion": message("The deletion of a namespace, or of its documents that match filters", "deletion.json"),
         "rule": message("A rule", "rule.json", {"type": "object"}),
+        "feedback": message("An action on a result", "feedback.json", {"type": "object"}),
         "dead_letter": {
             "title": "A rejected message",
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},

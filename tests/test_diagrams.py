@@ -6,7 +6,7 @@ import pytest
 
 from tests.test_layout import sources
 
-DIAGRAMS = ("flows.search", "flows.indexing")
+DIAGRAMS = ("flows.search", "flows.indexing", "flows.feedback")
 
 LOGIC = (
     ast.Try,

@@ -53,12 +53,17 @@ def bodies(settings: QdrantSettings) -> Bodies:
     return Bodies(vectors, by_namespace, destinations(settings), settings.indexes, settings.search.hnsw_ef)
 
 
-def cursors(settings: Settings) -> CursorCodec:
-    """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
+def signing_secret(settings: Settings) -> bytes | None:
+    """The secret of cursors and tokens, if there is one. Raises ConfigError for one that cannot be used."""
     secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
-    return CursorCodec(secret.encode() if secret is not None else None)
+    return secret.encode() if secret is not None else None
+
+
+def cursors(settings: Settings) -> CursorCodec:
+    """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
+    return CursorCodec(signing_secret(settings))
 
 
 def planner(settings: Settings) -> Planner:

@@ -22,6 +22,7 @@ _DEBUG: Final = "--debug"
 COMMANDS: Final = {
     "run": "run",
     "index": "run",
+    "learn": "run",
     "query": "query",
     "console": "console.command",
     "demo": "demo",

@@ -21,7 +21,7 @@ from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
 from flows.process import logs
-from flows.process.replica import Build, indexing_replica, search_replica
+from flows.process.replica import Build, feedback_replica, indexing_replica, search_replica
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
 from operators.access.filters import condition as in_qdrant
@@ -99,6 +99,13 @@ def index(
     ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
+
+
+def learn(config: Config = None) -> None:
+    """Run the feedback flow until SIGTERM: read what users did with results of experiments, write their preferences."""
+    settings = load(config)
+    logs.configure(settings.telemetry, settings.delivery.replica)
+    raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
 def print_outcome(ingested: Ingested, *, as_json: bool) -> None:

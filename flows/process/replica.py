@@ -21,9 +21,11 @@ from flows.assembly import Resources
 from flows.assembly.clients import Clients, InProcess, Ping
 from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import Replication
+from flows.assembly.feedback import FeedbackParts, feedback_settings, feedback_topics
 from flows.assembly.indexing import IndexingParts
 from flows.assembly.query import rule_table
 from flows.assembly.search import Parts
+from flows.feedback import feedback
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
@@ -161,3 +163,17 @@ def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: boo
         parts = IndexingParts(settings, clients, member, group, partitions)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
         return Replica(member, indexing(parts), resources.pop_all(), pings, settings.delivery.watchdog)
+
+
+def feedback_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
+    """A replica of the feedback flow, in a group of its own. Raises ConfigError and DeliveryError."""
+    topic, preferences = feedback_topics(settings.kafka)
+    kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-feedback"})
+    metrics, own = in_process.metrics("feedback"), feedback_settings(settings)
+    if not embedded:
+        topics_of_broker.require(kafka, [topic])
+        topics_of_broker.require_broker_time(kafka, topic)
+    with Resources() as resources:
+        member = Replication(own, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
+        flow = feedback(FeedbackParts(settings, member, preferences))
+        return Replica(member, flow, resources.pop_all(), {}, settings.delivery.watchdog)

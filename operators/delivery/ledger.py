@@ -17,6 +17,7 @@ from typing import NamedTuple
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
+from operators.wire.message import Origin
 
 
 class Transaction(NamedTuple):
@@ -105,6 +106,11 @@ class Ledger:
             self.in_flight += 1
             return assignment.epoch
 
+    def runs(self, origin: Origin) -> bool:
+        """True while the assignment lasts under which the message was read."""
+        running = self._assignments.get(TopicPartition(origin.topic, origin.partition))
+        return running is not None and running.epoch == origin.epoch
+
     def pass_over(self, positions: Mapping[TopicPartition, int]) -> bool:
         """Note that all records below these positions were seen; True if a position can move on without an answer."""
         with self._lock:
@@ -118,21 +124,26 @@ class Ledger:
         with self._lock:
             offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []
+            further: dict[TopicPartition, dict[int, Sequence[int]]] = defaultdict(dict)
             for answer in answers:
                 origin = answer.origin
                 partition = TopicPartition(origin.topic, origin.partition)
                 if (running := self._assignments.get(partition)) is not None and running.epoch == origin.epoch:
                     answered = offsets[partition]
                     answered.setdefault(origin.offset, []).append(answer)
+                    if answer.further:
+                        further[partition][origin.offset] = answer.further
                 else:
                     dropped.append(answer)
-            limit = self._metadata_limit
-            plans = {
-                partition: (assignment.epoch, assignment.tracker.plan_commit(offsets.get(partition, ()), limit=limit))
-                for partition, assignment in self._assignments.items()
-                if partition in offsets or assignment.tracker.advances
-            }
-            records = [each for of, (_, plan) in plans.items() for at in plan.accepted for each in offsets[of][at]]
+            limit, plans = self._metadata_limit, dict[TopicPartition, tuple[int, CommitPlan]]()
+            for partition, (epoch, tracker) in self._assignments.items():
+                if partition in offsets or tracker.advances:
+                    plan = tracker.plan_commit(offsets[partition], limit=limit, further=further[partition])
+                    plans[partition] = epoch, plan
+            # The further offsets of a record have none of their own.
+            records = [
+                each for of, (_, plan) in plans.items() for at in plan.accepted for each in offsets[of].get(at, ())
+            ]
             waiting = [each for of, (_, plan) in plans.items() for at in plan.waiting for each in offsets[of][at]]
             return Transaction(records, plans, membership(), waiting, dropped)
 

@@ -24,7 +24,8 @@ _HEADER: Final = 10
 class RecordForm(Enum):
     """The form of an output record: `operators.delivery.way_out` decides it.
 
-    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
+    A refusal is the result `invalid` of a refused message. Its dead letter goes with it. NOTHING is not sent: it ends
+    a message for which there is nothing to say.
     """
 
     RESULT = auto()
@@ -33,17 +34,20 @@ class RecordForm(Enum):
     WATERMARK = auto()
     DEAD_LETTER = auto()
     WITHOUT_PAYLOAD = auto()
+    NOTHING = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecord(ProducerRecord):
     """A record that ends a message. All records of one origin are delivered together.
 
+    It ends the messages at the `further` offsets of the origin's partition, too: offsets above the origin's, rising.
     `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
     `message`.
     """
 
     origin: Origin
+    further: tuple[int, ...] = ()
     trace: Trace | None = None
     form: RecordForm = RecordForm.RESULT
     cause: Cause | None = None

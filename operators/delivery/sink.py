@@ -32,7 +32,7 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from operators.delivery.client import Consumer, Producer, RecordRefused
 from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.ledger import Ledger, Transaction
-from operators.delivery.output_record import OutputRecord, by_message
+from operators.delivery.output_record import OutputRecord, RecordForm, by_message
 from operators.delivery.topics import ReplyTopics
 from operators.delivery.way_out import WayOut
 from operators.runtime.batching.policy import divide
@@ -259,11 +259,18 @@ def stretch(interval: float, rate: float) -> float:
     return max(interval, min(interval * (rate / COMMON), LONGEST))
 
 
+_NOT_ALL_SENT: Final = (RecordForm.WATERMARK, RecordForm.NOTHING)
+
+
 def compact(records: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
-    """All records, but of those that compact only the one with the highest offset for each topic and key."""
+    """All records with something to say, but of those that compact only the one with the highest offset for each topic
+    and key.
+    """
+    sent = [each for each in records if each.form not in _NOT_ALL_SENT]
+    if len(sent) == len(records):
+        return records
     compacting = sorted([each for each in records if each.compacts], key=lambda each: each.origin.offset)
-    last = {(each.topic, each.key): each for each in compacting}
-    return [each for each in records if not each.compacts] + list(last.values()) if last else records
+    return sent + list({(each.topic, each.key): each for each in compacting}.values())
 
 
 def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:

@@ -9,7 +9,7 @@ Rules:
 - Before a partition is revoked, the answered messages are committed, within _LAST_COMMIT seconds. The next owner of the
   partition reads the others again.
 - Stopping: no more is read; the source ends when all messages that were read are committed, or at `drain_timeout`. The
-  next owner of the partitions reads the remaining messages.
+  next owner of the partitions reads the remaining messages. A drain without any time leaves them to it at once.
 - A partition that ends in the marks of transactions has nothing that is unread: once all records are answered, the
   client's position is committed.
 - A partition that ends below what was read of it has lost records, or was created again. Nothing tells which of its
@@ -64,6 +64,9 @@ _RETRY: Final = 0.5
 _LAST_COMMIT: Final = 0.5
 """Seconds that a rebalance may be delayed to commit answered messages, which the next owner then doesn't repeat."""
 
+MOST_READ: Final = 1024
+"""Messages that wait for the flow at most, where the credit allows more."""
+
 LAG_INTERVAL: Final = 1.0
 """Seconds between two looks at the lag, and at positions for which no answer comes."""
 
@@ -82,10 +85,14 @@ class ConsumerLoop:
     metrics: FlowMetrics
     moved_at: float = field(default_factory=time.monotonic, init=False)
     """Time of the engine's last call of `take`, on the monotonic clock."""
+    at_end: tuple[float, frozenset[Origin]] = field(default=(0.0, frozenset()), init=False)
+    """The last messages of the partitions that are read to their ends, and the Unix time at which they were found so.
+    """
 
     def __post_init__(self) -> None:
         self._lag = Lag(self.consumer, self.ledger, self.metrics)
         self._passed_at = 0.0
+        self._last: dict[TopicPartition, Origin] = {}
         self._read: deque[Message] = deque()
         self._ahead: deque[ConsumerRecord] = deque()
         self._lock = threading.Lock()
@@ -214,7 +221,11 @@ class ConsumerLoop:
         if self._ahead or self._misplaced or now - self._passed_at < LAG_INTERVAL:
             return
         self._passed_at = now
-        if self.ledger.pass_over(self.consumer.positions(self.ledger.partitions)):
+        positions = self.consumer.positions(self.ledger.partitions)
+        ends = self.consumer.ends([*positions])
+        ended = (each for each, position in positions.items() if each in ends and position >= ends[each].last)
+        self.at_end = time.time(), frozenset(self._last[each] for each in ended if each in self._last)
+        if self.ledger.pass_over(positions):
             self._advance()
 
     def _find_place(self) -> None:
@@ -232,7 +243,7 @@ class ConsumerLoop:
     def _finish_if_drained(self) -> None:
         if self._stop_at is None or self._drained or self._read:
             return
-        in_flight = self.ledger.in_flight
+        in_flight = self.ledger.in_flight if self.drain_timeout else 0
         late = time.monotonic() >= self._stop_at
         if in_flight and late:
             log.warning("drain timed out", queries_left=in_flight)
@@ -244,7 +255,8 @@ class ConsumerLoop:
     def _messages(self) -> list[Message]:
         received, clock = time.time(), time.monotonic()
         messages: list[Message] = []
-        while self._ahead and self._stop_at is None and self.ledger.credit > 0:
+        room = MOST_READ - len(self._read)
+        while self._ahead and self._stop_at is None and self.ledger.credit > 0 and len(messages) < room:
             record = self._ahead.popleft()
             try:
                 epoch = self.ledger.see(record.partition, record.offset)
@@ -255,6 +267,7 @@ class ConsumerLoop:
                 continue
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
+                self._last[record.partition] = origin
                 legible = record.headers is not None and len(record.headers) <= MAX_HEADERS
                 headers, sent = record.headers or () if legible else (), record.timestamp
                 messages.append(Message(origin, record.key, record.value, headers, sent, received, clock, legible))

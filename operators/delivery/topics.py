@@ -29,6 +29,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 MAX: Final = "max.message.bytes"
 
+TIMESTAMPS: Final = "message.timestamp.type"
+BROKER_TIME: Final = "LogAppendTime"
+
 DEFAULT_MAX: Final = 1_048_588
 """Kafka's default `max.message.bytes`."""
 
@@ -83,6 +86,14 @@ def find_states(settings: KafkaSettings, names: Sequence[str]) -> dict[str, Topi
         # It was there at the start.
         raise RetriableDelivery(f"reply topics: {error}") from error
     return {name: _state(found.get(name), configs.get(name, {})) for name in names}
+
+
+def require_broker_time(settings: KafkaSettings, topic: str) -> None:
+    """Raise FatalDelivery if the messages of a topic have the times of their senders, or if the broker is away."""
+    with administration(settings) as admin:
+        kind = _configs(admin, [topic])[topic].get(TIMESTAMPS, BROKER_TIME)
+    if kind != BROKER_TIME:
+        raise FatalDelivery(f"{topic}: {TIMESTAMPS} is {kind}, and must be {BROKER_TIME}: clients' clocks may be wrong")
 
 
 def partitions(settings: KafkaSettings, topic: str) -> int:

@@ -15,8 +15,12 @@ Rules:
 
 import base64
 import binascii
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 METADATA_LIMIT: Final = 4096
@@ -44,7 +48,10 @@ class Commit(NamedTuple):
 
 
 class CommitPlan(NamedTuple):
-    """A transaction's commit for one partition: `accepted` offsets become done, `waiting` ones don't fit in yet."""
+    """A transaction's commit for one partition: `accepted` offsets become done, `waiting` ones don't fit in yet.
+
+    Of an offset with further ones, `waiting` has the first.
+    """
 
     commit: Commit
     accepted: tuple[int, ...]
@@ -95,22 +102,35 @@ class OffsetTracker:
         """Note that what is below `offset`, and was not seen, is no record to read."""
         self._passed = max(self._passed, offset)
 
-    def plan_commit(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
+    def plan_commit(
+        self,
+        offsets: Collection[int],
+        *,
+        limit: int = METADATA_LIMIT,
+        further: Mapping[int, Sequence[int]] = MappingProxyType({}),
+    ) -> CommitPlan:
         """The commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
 
+        An offset is done together with its `further` ones, which are above it and rise: all of them wait, or none.
         Raises ValueError for an offset that isn't in flight.
         """
-        accepted = sorted(offsets)
+        accepted = sorted(chain(offsets, *further.values()))
         seen = set(self._seen)
         for offset in accepted:
             if offset not in seen or offset in self._done:
                 raise ValueError(f"offset {offset} is not in flight")
-        waiting: list[int] = []
-        while True:
-            commit = self._commit(self._done.union(accepted))
-            if len(commit.metadata) <= limit or not accepted:
-                return CommitPlan(commit, tuple(accepted), tuple(reversed(waiting)))
-            waiting.append(accepted.pop())
+        commit = self._commit(self._done.union(accepted))
+        if len(commit.metadata) <= limit:
+            return CommitPlan(commit, tuple(accepted), ())
+        groups = sorted(((offset, *further.get(offset, ())) for offset in offsets), key=itemgetter(-1))
+
+        def commit_first(count: int) -> Commit:
+            return self._commit(self._done.union(*groups[:count]))
+
+        # The more groups, the longer the metadata, nearly always: thousands of them need a few tries.
+        count = bisect_left(range(1, len(groups)), True, key=lambda each: len(commit_first(each).metadata) > limit)
+        accepted, waiting = sorted(chain.from_iterable(groups[:count])), sorted(each[0] for each in groups[count:])
+        return CommitPlan(commit_first(count), tuple(accepted), tuple(waiting))
 
     def apply_commit(self, plan: CommitPlan) -> None:
         """Note that the broker has committed the plan."""

@@ -136,6 +136,7 @@ class FlowMetrics:
             "query_latency_seconds", "From Kafka's timestamp of a query to the commit of its result.", "status"
         )
         self.applied = counter("documents_applied", "Documents that are in the index, with their offset committed.")[()]
+        self.feedback = counter("feedback", "Feedback events, by what became of them.", "outcome")
         self.unreadable = counter("documents_unreadable", "Documents whose script the embedder does not know.")[()]
         self.dead_letters = counter(
             "dead_letters",

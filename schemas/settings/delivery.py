@@ -174,6 +174,9 @@ class Topics(Section):
     """Compacted topic: how far each namespace is indexed."""
     rules: TopicName | None = None
     """Compacted topic: rules, read by the search flow; null: there are none."""
+    experiments: TopicName | None = Field(default=None, description="Comparisons, written by the search flow.")
+    feedback: TopicName | None = Field(default=None, description="Feedback events, read by the feedback flow.")
+    preferences: TopicName | None = Field(default=None, description="Preferences, written by the feedback flow.")
     reply_to: list[TopicPattern] = Field(default=[])
     """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
     fits; these need not exist at the start."""
@@ -188,7 +191,7 @@ class Topics(Section):
     def _for_results_only(cls, topics: list[str], info: ValidationInfo) -> list[str]:
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
-        others = ("queries", "documents", "dead_letters", "watermarks", "rules")
+        others = (*("queries", "documents", "dead_letters", "watermarks", "rules"), *("feedback", "preferences"))
         if taken := [role for role in others if info.data.get(role) is not None and matches(info.data[role], topics)]:
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
@@ -198,7 +201,7 @@ class Topics(Section):
         roles: dict[str | None, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
-        yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
+        yield from (f"{' and '.join(each)}: the same topic" for name, each in roles.items() if name and len(each) > 1)
 
 
 _SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}
@@ -259,7 +262,7 @@ class KafkaSettings(Section):
     bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]*$")
     """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
-    """Consumer group of the search flow; indexing appends -indexing to it."""
+    """Consumer group of the search flow; indexing appends -indexing to it, and the feedback flow -feedback."""
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
@@ -381,10 +384,8 @@ class MarkupSettings(Section):
 
     fields: list[str] = Field(default=[])
     """Fields whose text is taken out of the markup: it is what is searched, shown and highlighted. Default: none."""
-    keep_original: bool = Field(
-        default=False,
-        description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
-    )
+    keep_original: bool = False
+    """Whether the markup stays, too, in a field of its own: text_html beside text. Default: false."""
 
     def contradictions(self) -> Iterator[str]:
         if self.keep_original and not self.fields:

@@ -65,6 +65,18 @@ class CursorSettings(Section):
             yield f"signing_secret: at least {MIN_SECRET} characters are expected"
 
 
+class FeedbackSettings(Section):
+    """The join of feedback on experiments, by query, in the feedback flow."""
+
+    window: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
+    """Seconds from a query's time in Kafka in which its feedback counts."""
+    most_clicks: Count = 30
+    """Clicks on a query's results that a person makes at most; each document and action counts once. More are a
+    robot's, which no verdict counts."""
+    max_in_flight: Count = 100_000
+    """Events of open windows in a partition at most; further ones are left out, and counted."""
+
+
 PREFIX: Final = "RANKSTREAM_"
 DELIMITER: Final = "__"
 """Of the environment's variables: `RANKSTREAM_KAFKA__CLIENT`."""
@@ -137,6 +149,7 @@ class Settings(Section, BaseSettings):
     firewall: Answer[FirewallSettings] = FirewallSettings()
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
     defaults: Defaults = Defaults()
     documents: Newer[DocumentSettings] = DocumentSettings()
     limits: Limits = Limits()
