@@ -16,7 +16,7 @@ from operators.runtime.stage import last_stage, sync_stage
 from operators.stages.feedback import join
 
 
-def feedback(parts: FeedbackParts) -> Dataflow:
+def learning(parts: FeedbackParts) -> Dataflow:
     """Every feedback event in; counted in the preference of its query, in no preference, or a dead letter."""
     p = parts
     flow = Dataflow("feedback")

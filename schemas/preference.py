@@ -34,7 +34,6 @@ class Preference(Strict):
     b: Count = Field(description="Clicks on results of the experiment's recipe.")
     preferred: Literal["a", "b", "tie"] = Field(description="The side with more clicks.")
     clicks: list[Click]
-    late: Count = Field(default=0, description="Events within the window that were read after it had closed.")
     robot: bool = Field(default=False, description="Whether there were more clicks than a person makes.")
 
 

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 _FORKING: Final = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
-    ["tests.warm", "flows.cli.main", "flows.process.serve", "flows.search", "flows.indexing"]
+    ["tests.warm", "flows.cli.main", "flows.process.serve", "flows.search", "flows.indexing", "flows.feedback"]
 )
 
 

@@ -12,7 +12,7 @@ from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings, Settings
 
 INTERVAL: Final = 1.0
-"""Seconds from one transaction to the next: nobody waits for a preference, and with thousands of messages in flight each
+"""Seconds from one transaction to the next: nobody waits for a preference, and with thousands of messages in flight a
 transaction costs more."""
 
 _UNBOUNDED: Final = 1 << 30

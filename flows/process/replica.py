@@ -25,7 +25,7 @@ from flows.assembly.feedback import FeedbackParts, feedback_settings, feedback_t
 from flows.assembly.indexing import IndexingParts
 from flows.assembly.query import rule_table
 from flows.assembly.search import Parts
-from flows.feedback import feedback
+from flows.feedback import learning
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
@@ -175,5 +175,5 @@ def feedback_replica(settings: Settings, in_process: InProcess, *, embedded: boo
         topics_of_broker.require_broker_time(kafka, topic)
     with Resources() as resources:
         member = Replication(own, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
-        flow = feedback(FeedbackParts(settings, member, preferences))
+        flow = learning(FeedbackParts(settings, member, preferences))
         return Replica(member, flow, resources.pop_all(), {}, settings.delivery.watchdog)

@@ -41,7 +41,7 @@ AtEnd = Callable[[], tuple[float, Collection[Origin]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Feedback:
+class Reaction:
     """One event on its way, of this time in ms; without an impression it counts for nothing."""
 
     message: Message
@@ -63,18 +63,18 @@ class FeedbackDecoder:
     max_bytes: int
     tokens: TokenCodec
 
-    def __call__(self, message: Message) -> Feedback:
+    def __call__(self, message: Message) -> Reaction:
         """The event that the message brings. Raises InputError."""
         check_headers(message, self.max_bytes)
         time = round(sent_at(message) * 1000)
         action = read_action(parse_message(message, self.max_bytes, MAX_FEEDBACK_PARTS).event)
         if action is None:
-            return Feedback(message, time)
+            return Reaction(message, time)
         impression = self.tokens.read(action.token)
         # Another partition would have another window for the query.
         if message.key != impression.query_id.encode():
             raise invalid("key", "the query_id of the token's query is expected", message.key)
-        return Feedback(message, time, impression, action.name)
+        return Reaction(message, time, impression, action.name)
 
 
 class Ended(NamedTuple):
@@ -132,7 +132,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads the messages of its open windows from Kafka again."""
 
-    def _take(self, item: Feedback | Rejected) -> Iterable[Ended | Rejected]:
+    def _take(self, item: Reaction | Rejected) -> Iterable[Ended | Rejected]:
         origin = item.message.origin
         partition = self._partitions.get(origin.partition)
         if partition is None or partition.last.epoch != origin.epoch:

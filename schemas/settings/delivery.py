@@ -384,8 +384,10 @@ class MarkupSettings(Section):
 
     fields: list[str] = Field(default=[])
     """Fields whose text is taken out of the markup: it is what is searched, shown and highlighted. Default: none."""
-    keep_original: bool = False
-    """Whether the markup stays, too, in a field of its own: text_html beside text. Default: false."""
+    keep_original: bool = Field(
+        default=False,
+        description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
+    )
 
     def contradictions(self) -> Iterator[str]:
         if self.keep_original and not self.fields:
@@ -412,11 +414,9 @@ class DocumentSettings(Section):
     columns: Point[dict[str, str]] = Field(default={})
     """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
     object. Queries, results and errors have these names, too."""
-    ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
-        default="text",
-        description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
-        " id gets a digest of its content as its id. Default: text.",
-    )
+    ids: Newer[Point[Literal["text", "integer", "content"]]] = "text"
+    """integer: results have ids as whole numbers, as the documents have; content: a document without an id gets a
+    digest of its content as its id. Default: text."""
     formats: Newer[Point[dict[str, Format]]] = Field(default={})
     """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
     numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a

@@ -1,7 +1,7 @@
 """The offset tracker against a naive model: nothing lost, nothing answered twice, whatever the order."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ def tracker_of(seen: Iterable[int], position: int = 0) -> OffsetTracker:
     return tracker
 
 
-def answered(tracker: OffsetTracker, done: Iterable[int], limit: int = METADATA_LIMIT) -> CommitPlan:
+def answered(tracker: OffsetTracker, done: Collection[int], limit: int = METADATA_LIMIT) -> CommitPlan:
     """Plan and apply."""
     plan = tracker.plan_commit(done, limit=limit)
     tracker.apply_commit(plan)
