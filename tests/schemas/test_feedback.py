@@ -38,7 +38,7 @@ def valid(event: dict[str, Any], version: str) -> bool:
     """True if UBI's own schema of that version takes the event."""
     schema = json.loads((UBI / f"event-{version}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).is_valid(event)
+    return bool(jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).is_valid(event))
 
 
 @pytest.mark.parametrize("version", SCHEMAS)

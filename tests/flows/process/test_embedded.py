@@ -10,7 +10,6 @@ from flows.process.embedded import embedded_settings, start_with_settings
 from flows.process.replica import feedback_replica
 from operators.delivery.client import ConsumerRecord, ProducerRecord
 from schemas.settings import KafkaSettings
-from tests.operators.delivery.scripted import until
 from tests.operators.experiments.joining import SECRET, TOKENS, impression
 
 
@@ -42,7 +41,8 @@ def test_the_last_windows_of_a_topic_close_by_the_clock(tmp_path: Path, monkeypa
             producer, tail = running.kafka.plain_producer(), running.kafka.tail("preferences")
             producer.send([ProducerRecord("feedback", b"q", event)] * 2)
             found: list[ConsumerRecord] = []
-            until(lambda: bool(found) or found.extend(tail.poll(0.1)))
+            while not found:
+                found += tail.poll(1.0)
             found += tail.poll(1.0)
             producer.close()
             tail.close()

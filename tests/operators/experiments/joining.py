@@ -37,7 +37,7 @@ def join(events: Iterable[Event], length: int, most: int = 30) -> dict[Query, di
     for time, of, action in events:
         if of.issued_ms - length <= time <= of.issued_ms + length:
             clicks[query_of(of)].setdefault((of.document_id, action), of.side)
-    joined = {}
+    joined: dict[Query, dict[str, Any]] = {}
     for query, found in clicks.items():
         if len(found) > most:
             joined[query] = {"robot": True}
@@ -53,5 +53,8 @@ def joined_of(preference: Mapping[str, Any]) -> tuple[Query, dict[str, Any]]:
     """A preference, as the join has it."""
     query = tuple(preference[name] for name in ("experiment", "namespace", "query_id", "issued"))
     actions = sorted((click["id"], action) for click in preference["clicks"] for action in click["actions"])
-    known = {"actions": actions, **{name: preference[name] for name in ("a", "b", "preferred", "robot")}}
+    known: dict[str, Any] = {
+        "actions": actions,
+        **{name: preference[name] for name in ("a", "b", "preferred", "robot")},
+    }
     return query, {"robot": True} if preference["robot"] else known

@@ -1,6 +1,7 @@
 """Windows beside a join of the whole topic: the same preferences, each once, whoever reads the topic, and how often."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def read(at: Windows, events: Sequence[tuple[int, Event]]) -> tuple[list[Closed]
     return closed, outcomes
 
 
-def known(closed: Sequence[Closed]) -> dict[Query, object]:
+def known(closed: Sequence[Closed]) -> dict[Query, dict[str, Any]]:
     """The preferences as the join has them; fails if a query has two."""
     found = dict(joined_of(each.preference.model_dump()) for each in closed)
     assert len(found) == len(closed)
