@@ -1,7 +1,7 @@
 """The parts of the feedback flow, made of the settings."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flows.assembly import query
 from flows.assembly.delivery import Replication
@@ -9,7 +9,7 @@ from operators.experiments.impression import TokenCodec
 from operators.experiments.window import FeedbackOutcome, Windows
 from operators.stages.feedback import FeedbackDecoder, FeedbackFinaliser, Join
 from schemas.errors import ConfigError
-from schemas.settings import KafkaSettings, Settings
+from schemas.settings import Settings
 
 INTERVAL: Final = 1.0
 """Seconds from one transaction to the next: nobody waits for a preference, and with thousands of messages in flight a
@@ -18,12 +18,22 @@ transaction costs more."""
 _UNBOUNDED: Final = 1 << 30
 
 
-def feedback_topics(kafka: KafkaSettings) -> tuple[str, str]:
-    """The topics of feedback and of preferences. Raises ConfigError if one is not set."""
-    topics = kafka.topics
+class Needs(NamedTuple):
+    """The settings without which there is no feedback flow: its topics, and the codec of tokens."""
+
+    feedback: str
+    preferences: str
+    tokens: TokenCodec
+
+
+def find_needs(settings: Settings) -> Needs:
+    """The settings that the flow needs. Raises ConfigError if one is missing."""
+    topics, codec = settings.kafka.topics, query.tokens(settings)
     if topics.feedback is None or topics.preferences is None:
         raise ConfigError("kafka.topics.feedback and kafka.topics.preferences: the feedback flow needs both; set them")
-    return topics.feedback, topics.preferences
+    if codec is None:
+        raise ConfigError("cursor.signing_secret_file: the tokens of results are signed by it; set it")
+    return Needs(topics.feedback, topics.preferences, codec)
 
 
 def feedback_settings(settings: Settings) -> Settings:
@@ -39,18 +49,16 @@ def feedback_settings(settings: Settings) -> Settings:
 
 
 class FeedbackParts:
-    """The parts of the feedback flow. Raises ConfigError."""
+    """The parts of the feedback flow."""
 
-    def __init__(self, settings: Settings, member: Replication, preferences: str) -> None:
+    def __init__(self, settings: Settings, needs: Needs, member: Replication) -> None:
         section, loop, metrics = settings.feedback, member.consumer_loop, member.signals.metrics
         self.consumer_loop, self.delivery = loop, member.delivery
-        if (secret := query.signing_secret(settings)) is None:
-            raise ConfigError("cursor.signing_secret_file: the tokens of results are signed by it; set it")
-        self.decoder = FeedbackDecoder(settings.limits.max_message_bytes, TokenCodec(secret))
+        self.decoder = FeedbackDecoder(settings.limits.max_message_bytes, needs.tokens)
         windows = partial(Windows, round(section.window * 1000), section.most_clicks, section.max_in_flight)
 
         def count(outcome: FeedbackOutcome, events: int) -> None:
             metrics.feedback[outcome,].inc(events)
 
         self.join = partial(Join, windows, lambda: loop.at_end, loop.ledger.runs, count)
-        self.finaliser = FeedbackFinaliser(preferences, member.way_out)
+        self.finaliser = FeedbackFinaliser(needs.preferences, member.way_out)

@@ -2,6 +2,7 @@
 
 from operators.access.indexes import ORDERING
 from operators.delivery import credentials
+from operators.experiments.impression import TokenCodec
 from operators.indexing.decode import DocumentDecoder
 from operators.mapping.own_names import OwnNames
 from operators.query.collection import ORDERED, Destinations
@@ -53,17 +54,22 @@ def bodies(settings: QdrantSettings) -> Bodies:
     return Bodies(vectors, by_namespace, destinations(settings), settings.indexes, settings.search.hnsw_ef)
 
 
-def signing_secret(settings: Settings) -> bytes | None:
-    """The secret of cursors and tokens, if there is one. Raises ConfigError for one that cannot be used."""
+def cursors(settings: Settings) -> CursorCodec:
+    """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
+    return CursorCodec(_secret(settings))
+
+
+def tokens(settings: Settings) -> TokenCodec | None:
+    """Writes and reads the tokens of results; None without a secret. Raises ConfigError for one that can't be used."""
+    secret = _secret(settings)
+    return TokenCodec(secret) if secret is not None else None
+
+
+def _secret(settings: Settings) -> bytes | None:
     secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
     return secret.encode() if secret is not None else None
-
-
-def cursors(settings: Settings) -> CursorCodec:
-    """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
-    return CursorCodec(signing_secret(settings))
 
 
 def planner(settings: Settings) -> Planner:

@@ -21,7 +21,7 @@ from flows.assembly import Resources
 from flows.assembly.clients import Clients, InProcess, Ping
 from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import Replication
-from flows.assembly.feedback import FeedbackParts, feedback_settings, feedback_topics
+from flows.assembly.feedback import FeedbackParts, feedback_settings, find_needs
 from flows.assembly.indexing import IndexingParts
 from flows.assembly.query import rule_table
 from flows.assembly.search import Parts
@@ -167,13 +167,13 @@ def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: boo
 
 def feedback_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the feedback flow, in a group of its own. Raises ConfigError and DeliveryError."""
-    topic, preferences = feedback_topics(settings.kafka)
+    needs, own = find_needs(settings), feedback_settings(settings)
     kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-feedback"})
-    metrics, own = in_process.metrics("feedback"), feedback_settings(settings)
+    topic, metrics = needs.feedback, in_process.metrics("feedback")
     if not embedded:
         topics_of_broker.require(kafka, [topic])
         topics_of_broker.require_broker_time(kafka, topic)
     with Resources() as resources:
         member = Replication(own, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
-        flow = learning(FeedbackParts(settings, member, preferences))
+        flow = learning(FeedbackParts(settings, needs, member))
         return Replica(member, flow, resources.pop_all(), {}, settings.delivery.watchdog)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from operators.indexing.decode import tombstone
 from schemas.document import DeletionEvent, DocumentEvent
+from schemas.feedback import FeedbackEvent, UbiEvent
 from schemas.pool import CandidatePool
 from schemas.query import QueryEvent
 from schemas.result import Explained, ResultEvent
@@ -31,6 +32,8 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "deletion": DeletionEvent,
     "pool": CandidatePool,
     "explanation": Explained,
+    "feedback": FeedbackEvent,
+    "ubi": UbiEvent,
 }
 
 TESTED: Final = {

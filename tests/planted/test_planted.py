@@ -27,7 +27,7 @@ def test_a_defect_can_be_planted(defect: Defect) -> None:
 
 def test_every_room_has_a_defect() -> None:
     """Each room of the layout, each of both Kafka clients, and the clients of HTTP, Qdrant and rerankers."""
-    rooms = {room for level in LEVELS for room in level} - {"flows.search", "flows.indexing"}
+    rooms = {room for level in LEVELS for room in level} - {"flows.search", "flows.indexing", "flows.feedback"}
     rooms |= {f"operators.delivery.{client}" for client in ("kafka_python", "librdkafka")}
     rooms |= {f"operators.clients.{client}" for client in ("http", "qdrant", "rerankers")}
     planted = {defect.room for defect in DEFECTS.values()}

@@ -285,7 +285,7 @@ def test_a_record_ends_further_messages_with_its_own() -> None:
 
 
 def test_messages_that_end_together_wait_together() -> None:
-    """Where the metadata have no room for all of them, none is done: else a new owner would read a part of them."""
+    """None is done where the metadata have no room for all of them: else a new owner would read a part of them."""
     ledger = Ledger(2000, 64)
     epoch = reading(ledger, FIRST, 2000)
     long = output_record(10, epoch=epoch, further=tuple(range(12, 1000, 2)))

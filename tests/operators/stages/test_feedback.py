@@ -214,7 +214,7 @@ def test_clocks_of_clients_play_no_part(wrong: int) -> None:
 
 
 def test_the_last_windows_of_a_partition_close_by_the_clock() -> None:
-    """Where its last message was read, they close a minute after their ends, also if that was a dead letter."""
+    """Once its last message is read, they close a minute after their ends, also if that was a dead letter."""
     joined = Joined()
     joined.read(event(OWN, 0), event(b"no JSON", 1))
     last, before = (origin(offset, topic="feedback") for offset in (1, 0))
