@@ -156,6 +156,8 @@ ELSEWHERE: Final = {
     **{f"telemetry.{name}": "the process around the flows" for name in ("host", "port", "log_level", "log_format")},
     "qdrant.owned": "collections that another program made",
     "delivery.replies.withheld_headers": "queries with headers",
+    **{f"feedback.{name}": "the feedback flow" for name in ("window", "most_clicks", "max_in_flight")},
+    "kafka.topics.preferences": "the feedback flow",
 }
 """Setting -> who reads it, of those that flows with everything in one process do not."""
 

@@ -292,6 +292,20 @@ def test_only_the_highest_offset_of_a_key_is_sent(many: list[OutputRecord]) -> N
     assert sorted(kept, key=repr) == sorted(highest.items(), key=repr)
 
 
+def test_a_message_may_end_without_a_record() -> None:
+    """Its offset is committed, by itself or beside others, and nothing is sent for it."""
+    ledger, answers = read(3)
+    producer = ScriptedProducer()
+    with delivering(producer, ledger) as (delivery, _):
+        delivery.enqueue([replace(answers[0], form=RecordForm.NOTHING, value=None)])
+        until(lambda: ledger.in_flight == 2)
+        assert producer.records == []
+        delivery.enqueue([replace(answers[2], form=RecordForm.NOTHING, value=None), answers[1]])
+        until(lambda: ledger.in_flight == 0)
+    assert producer.records == [answers[1]]
+    assert producer.taken[-1][1] == {PARTITION: Commit(3, "")}
+
+
 def test_what_is_compacted_away_is_confirmed_too() -> None:
     """Two watermarks of one key make one record, and both their offsets are committed."""
     ledger, answers = read(2)

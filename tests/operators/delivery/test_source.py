@@ -10,7 +10,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
-from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MessageSource
+from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MOST_READ, MessageSource
 from operators.wire.message import Message
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
@@ -152,6 +152,50 @@ def test_a_drain_that_takes_too_long_ends_all_the_same() -> None:
         reader.consumer_loop.stop()
         until(reader.ended)
         assert reader.ledger.in_flight == 3
+
+
+def test_a_drain_without_any_time_leaves_all_to_the_next_owner() -> None:
+    """The source ends at once with messages in flight, as those of open windows are."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    with reading(consumer, drain_timeout=0.0) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2])
+        reader.consumer_loop.stop()
+        until(reader.ended)
+        assert reader.ledger.in_flight == 3
+
+
+def test_without_a_bound_of_credit_few_messages_wait_for_the_flow() -> None:
+    """A flow whose messages stay in flight reads a backlog in its own time, and not into memory."""
+    everything = list(range(3 * MOST_READ))
+    consumer = ScriptedConsumer({FIRST: everything})
+    with reading(consumer, most=1 << 30) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: FIRST in consumer.paused)
+        polled(consumer)
+        assert reader.ledger.in_flight == MOST_READ
+        until(lambda: reader.offsets() == everything)
+
+
+def test_the_end_of_a_partition_is_known_by_its_last_message() -> None:
+    """It is told with a time once nothing is unread, and not while a record comes, or a transaction is open."""
+    consumer = ScriptedConsumer({FIRST: range(3), SECOND: range(2)})
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST, SECOND)
+        began = time.time()
+        until(lambda: len(reader.consumer_loop.at_end[1]) == 2)
+        moment, lasts = reader.consumer_loop.at_end
+        assert moment >= began
+        assert {(each.partition, each.offset) for each in lasts} == {(0, 2), (1, 1)}
+        assert all(map(reader.ledger.runs, lasts))
+        consumer.paused.add(FIRST)
+        consumer.log[FIRST].append(3)
+        until(lambda: {each.partition for each in reader.consumer_loop.at_end[1]} == {1})
+        reader.ledger.revoke([SECOND])
+        assert not any(map(reader.ledger.runs, reader.consumer_loop.at_end[1]))
 
 
 def test_stop_before_the_topic_is_there_ends() -> None:

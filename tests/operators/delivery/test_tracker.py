@@ -94,11 +94,19 @@ class Partition(RuleBasedStateMachine):
     @precondition(lambda self: self.in_flight)
     @rule(data=st.data(), limit=st.sampled_from([8, 16, 40, METADATA_LIMIT]), taken=st.booleans())
     def answer(self, data: Any, limit: int, taken: bool) -> None:
-        """Some answers are planned; the broker takes the transaction or doesn't."""
-        chosen = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
-        plan = self.tracker.plan_commit(chosen, limit=limit)
-        assert sorted(plan.accepted + plan.waiting) == sorted(chosen)
-        assert not plan.accepted or not plan.waiting or max(plan.accepted) < min(plan.waiting)
+        """Some answers are planned, a few for several messages; the broker takes the transaction or doesn't."""
+        chosen = sorted(data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1)))
+        labels = data.draw(st.lists(st.integers(0, 6), min_size=len(chosen), max_size=len(chosen)))
+        ended: dict[int, list[int]] = {}
+        for offset, label in zip(chosen, labels, strict=True):
+            # A label below 3 is that of one record for several messages.
+            ended.setdefault(label if label < 3 else 10 + offset, []).append(offset)
+        further = {first: rest for first, *rest in ended.values() if rest}
+        plan = self.tracker.plan_commit([first for first, *_ in ended.values()], limit=limit, further=further)
+        waiting = [[first, *further.get(first, ())] for first in plan.waiting]
+        assert sorted([*plan.accepted, *(offset for group in waiting for offset in group)]) == chosen
+        accepted = [group[-1] for group in ended.values() if group[0] in plan.accepted]
+        assert not accepted or not waiting or max(accepted) < min(group[-1] for group in waiting)
         assert not plan.accepted or len(plan.commit.metadata) <= limit
         if taken:
             self.tracker.apply_commit(plan)
