@@ -72,8 +72,8 @@ class Replication:
         answering = topic == names.queries
         written = names.preferences if topic == names.feedback else names.watermarks
         writes = names.listed_replies if answering or written is None else [written]
-        rules = [names.rules] if answering and names.rules is not None else []
-        present = [*dict.fromkeys((topic, names.watermarks, *rules, *writes, names.dead_letters))]
+        tables = [*filter(None, (names.watermarks, names.rules))] if answering else []
+        present = [*dict.fromkeys((topic, *tables, *writes, names.dead_letters))]
         if not embedded:
             require_features(kafka, kafka.client, delivery.mode)
             topics.require(kafka, present)

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from operators.delivery.error_codes import RefusalCode
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.experiments.impression import TokenCodec
 from operators.experiments.window import FeedbackOutcome, Windows
@@ -259,3 +260,12 @@ def test_a_new_assignment_forgets_the_windows_of_the_last_one() -> None:
 def reassigned(of: Message) -> Message:
     """The same message, read under a later assignment."""
     return replace(of, origin=of.origin._replace(epoch=2))
+
+
+def test_a_preference_that_its_topic_refuses_ends_its_messages_all_the_same() -> None:
+    """A dead letter without payload takes its place, for the first of them, and is the end of the others, too."""
+    joined = Joined()
+    joined.read(event(OWN, 0), event(UBI, 1))
+    preference, _ = joined.read(event(OWN, 2, time=LENGTH + 1))
+    [letter] = FINALISER.way_out.fall_back([preference], {id(preference): RefusalCode.MESSAGE_TOO_LARGE})
+    assert (letter.form, letter.origin, letter.further) == (RecordForm.WITHOUT_PAYLOAD, preference.origin, (1,))
