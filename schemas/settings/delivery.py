@@ -163,9 +163,6 @@ def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> It
         yield f"{needing} needs {' and '.join(map(' or '.join, absent))}"
 
 
-_LEARNING: Final = ("experiments", "feedback", "preferences")
-
-
 class Topics(Section):
     """The topic of each role. Two deployments on one Kafka cluster need different names."""
 
@@ -173,15 +170,16 @@ class Topics(Section):
     results: TopicName = Field(default="results", description="Result events, written by the search flow.")
     dead_letters: TopicName = Field(default="dead-letters", description="Messages that could not be processed.")
     documents: TopicName = Field(default="documents", description="Document events, read by the indexing flow.")
-    watermarks: TopicName = "watermarks"
-    """Compacted topic: how far each namespace is indexed."""
+    watermarks: TopicName = Field(
+        default="watermarks", description="Compacted topic: how far each namespace is indexed."
+    )
     rules: TopicName | None = None
     """Compacted topic: rules, read by the search flow; null: there are none."""
-    experiments: TopicName | None = None
-    """Comparisons of two rankings, written by the search flow; null: there are no experiments."""
+    experiments: TopicName | None = Field(
+        default=None, description="Comparisons of two rankings; null: there are none."
+    )
     feedback: TopicName | None = Field(default=None, description="Users' actions on results; null: none are read.")
-    preferences: TopicName | None = None
-    """What users preferred, one record a query, written by `rankstream learn`; null: nothing is learnt."""
+    preferences: TopicName | None = Field(default=None, description="Users' preferences, by feedback; null: none.")
     reply_to: list[TopicPattern] = Field(default=[])
     """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
     fits; these need not exist at the start."""
@@ -196,18 +194,16 @@ class Topics(Section):
     def _for_results_only(cls, topics: list[str], info: ValidationInfo) -> list[str]:
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
-        others = ("queries", "documents", "dead_letters", "watermarks", "rules", *_LEARNING)
+        others = ("queries", "documents", "dead_letters", "watermarks", "rules", "experiments", "feedback", "preferences")
         if taken := [role for role in others if info.data.get(role) is not None and matches(info.data[role], topics)]:
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
     def contradictions(self) -> Iterator[str]:
         # A flow that writes to the topic which it reads answers itself for ever.
-        roles: dict[str | None, list[str]] = {}
-        for role in (name for name in type(self).model_fields if name != "reply_to"):
-            roles.setdefault(getattr(self, role), []).append(role)
-        roles.pop(None, None)
-        yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
+        roles = {role: name for role, name in self if isinstance(name, str)}
+        same = ([role for role in roles if roles[role] == name] for name in dict.fromkeys(roles.values()))
+        yield from (f"{' and '.join(each)}: the same topic" for each in same if len(each) > 1)
 
 
 _SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}

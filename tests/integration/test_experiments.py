@@ -109,7 +109,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             QueryClient.connect(running.kafka, running.settings.kafka.topics) as client,
             closing(running.kafka.bounded_reader("experiments", from_end=True)) as reader,
         ):
-            yield Shop(running, client, reader)
+            made = Shop(running, client, reader)
+            wait_until(lambda: made.ask("stand")["provenance"]["index_watermark"] is not None, 20)
+            yield made
 
 
 def ids(result: Mapping[str, Any]) -> list[str]:
@@ -126,7 +128,7 @@ def without_own(result: Mapping[str, Any]) -> bytes:
     return orjson.dumps([{key: each for key, each in result.items() if key not in OWN}, provenance])
 
 
-NOW: Final = {"now": 1_760_000_000}
+NOW: Final[dict[str, Any]] = {"now": 1_760_000_000}
 
 
 def test_a_shadow_leaves_results_as_they_are(shop: Shop) -> None:
@@ -214,7 +216,9 @@ def test_pages_continue_the_draft(shop: Shop, policy: str) -> None:
         assert [id_ for each in pages for id_ in ids(each)] == ids(whole)
         read, given = TokenCodec(SECRET.encode()).read, [hit for each in pages for hit in each["results"]]
         issued = {read(hit["token"]).issued_ms for hit in given if "token" in hit}
-        assert [read(hit["token"]).rank for hit in given if "token" in hit] == list(range(sum("token" in h for h in given)))
+        assert [read(hit["token"]).rank for hit in given if "token" in hit] == list(
+            range(sum("token" in h for h in given))
+        )
         assert len(issued) == 1
     shop.read()
     assert not [each for page in pages[1:] for each in shop.comparisons.get(page["query_id"], [])]
