@@ -17,7 +17,7 @@ from flows.process.embedded import Embedded, embedded_settings, start_with_setti
 from operators.delivery.client import ProducerRecord, TopicReader
 from operators.evaluation.comparison import rank_biased_overlap
 from operators.experiments.impression import Impression, TokenCodec
-from operators.experiments.team_draft import Draft, team_draft
+from operators.experiments.team_draft import TeamDraft, team_draft
 from schemas.preference import Comparison
 from schemas.result import ResultEvent
 from tests.integration.deployment import wait_until
@@ -167,7 +167,7 @@ def test_lists_are_mixed_by_team_draft(shop: Shop, source: str, recipe: str) -> 
     name = result["provenance"]["experiment"]
     a = shop.ask("television", limit=100, explain=True, **NOW)
     b = shop.ask("television", recipe=recipe, limit=100, explain=True, **NOW)
-    sides = team_draft(ids(a), ids(b), Draft.of(name, result["query_id"], 0).seed)
+    sides = team_draft(ids(a), ids(b), TeamDraft.of(name, result["query_id"], 0).seed)
     assert ids(result)[: len(sides)] == [*sides]
     assert {*ids(result)} == {*ids(a), *ids(b)}
     assert ids(result) not in (ids(a), ids(b))
@@ -229,7 +229,7 @@ def test_a_share_of_the_queries_is_in(shop: Shop) -> None:
     for number in range(12):
         query_id = f"some {number}"
         result = shop.ask("lamp", source="some", query_id=query_id, limit=2, **NOW)
-        inside = Draft.of("half", query_id, 0).is_within(0.5)
+        inside = TeamDraft.of("half", query_id, 0).is_within(0.5)
         assert ("experiment" in result["provenance"]) == inside
         following = shop.ask("lamp", source="some", limit=2, cursor=result["next_cursor"], **NOW)
         assert ("experiment" in following["provenance"]) == inside

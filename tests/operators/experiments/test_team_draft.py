@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.experiments.impression import SIDES
-from operators.experiments.team_draft import DRAFT, Draft, team_draft
+from operators.experiments.team_draft import DRAFT, TeamDraft, team_draft
 from schemas.preference import Side
 
 RECORDED: Final = Path(__file__).with_name("team_draft.json")
@@ -97,16 +97,16 @@ def test_sides_are_distributed_as_by_another_program() -> None:
 
 def test_a_draft_in_a_cursor_is_the_same_draft() -> None:
     """Of 20 bytes; its experiment is known by name, and no other."""
-    draft = Draft.of("words", "q1", 1_760_000_000_123)
+    draft = TeamDraft.of("words", "q1", 1_760_000_000_123)
     assert len(draft.write()) == DRAFT.size == 20
-    assert Draft.read(draft.write()) == draft
+    assert TeamDraft.read(draft.write()) == draft
     assert (draft.is_of("words"), draft.is_of("word")) == (True, False)
-    assert Draft.of("words", "q1", 5).seed == draft.seed != Draft.of("other", "q1", 5).seed
+    assert TeamDraft.of("words", "q1", 5).seed == draft.seed != TeamDraft.of("other", "q1", 5).seed
 
 
 def test_a_share_is_that_of_all_queries() -> None:
     """Of 10,000 ids, and independent of which side chooses first; all of them at 1."""
-    drafts = [Draft.of("words", f"q{number}", 0) for number in range(10_000)]
+    drafts = [TeamDraft.of("words", f"q{number}", 0) for number in range(10_000)]
     assert all(each.is_within(1.0) for each in drafts)
     inside = [each for each in drafts if each.is_within(0.2)]
     assert abs(len(inside) - 2_000) < 200
