@@ -29,6 +29,7 @@ DOCUMENTS: Final[list[dict[str, Any]]] = [
         "title": f"{WORDS[number % 10].title()} {WORDS[number * 7 % 10]}",
         "text": f"A {WORDS[number * 3 % 10]} with a {WORDS[number // 3 % 10]}, for the {WORDS[number % 4]}.",
         "price": number,
+        "importance": number * 5 % 7 / 7,
         "created_at": 1_700_000_000 + number * 86_400,
     }
     for number in range(40)
@@ -49,7 +50,8 @@ SETTINGS: Final[dict[str, Any]] = {
     "defaults": {"namespace": "shop"},
     "qdrant": {"indexes": {"price": "float"}},
     "recipes": {
-        "other": {"stages": [TWO, {"coverage": {"weight": 0.9}}, "rerank"]},
+        # It reads a field that `hybrid` does not.
+        "other": {"stages": [TWO, {"coverage": {"weight": 0.9}}, "rerank", {"composite": {"importance_scale": 1}}]},
         "listed": {"stages": [LISTED, "dedupe"]},
         "plain": {"stages": ["score"]},
     },

@@ -190,8 +190,11 @@ def test_a_recipe_that_needs_less_is_tried() -> None:
         assert trial_of(asked(recipe)) is not None
 
 
-def later(given: Sequence[str], extra: Mapping[str, Found] | None) -> list[str]:
-    """The second page of a draft behind these results, by the documents' ids; `extra` as in `ranked`."""
+def later(given: Sequence[str], extra: Mapping[str, Found] | None, *, continued: bool = False) -> list[str]:
+    """The second page of a draft behind these results, by the documents' ids; `extra` as in `ranked`.
+
+    `continued`: the index has changed since, as far as the caches know.
+    """
     first = ranked(asked("listed", limit=2), {"structured": hits("e", "f", "a")})
     cursor = CURSORS.read(published(first)[0]["next_cursor"])
     assert TeamDraft.read(cursor.draft) == trial(first).draft
@@ -199,6 +202,8 @@ def later(given: Sequence[str], extra: Mapping[str, Found] | None) -> list[str]:
     written = CURSORS.write(replace(cursor, position=replace(cursor.position, skip=len(given))))  # type: ignore[arg-type]
     query = asked("listed", query_id="another", limit=2, cursor=written)
     assert trial(query).draft == trial(first).draft
+    if continued:
+        query.continue_page()
     return [hit["id"].removeprefix("doc-") for hit in published(ranked(query, extra))[0]["results"]]
 
 
@@ -207,7 +212,8 @@ def test_a_later_page_goes_on_without_the_other_ranking() -> None:
     first = [hit["id"].removeprefix("doc-") for hit in published(ranked(asked("listed", limit=2), EXTRA))[0]["results"]]
     whole = ids(ranked(asked("listed"), EXTRA))
     assert first == whole[:2]
-    assert later(first, EXTRA) == whole[2:4]
+    assert later(first, EXTRA) == later(first, EXTRA, continued=True) == whole[2:4]
+    assert {*first} - {*plain()} == {"e"}
     assert later(first, None) == [name for name in plain() if name not in first][:2]
 
 
