@@ -40,6 +40,7 @@ from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate
 from operators.ranking.run import ModelScores
 from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.stage import defect
 from operators.stages.admit import without_forms
 from operators.stages.fuse import add_leg, fuse_legs
 from operators.stages.leg import SearchLeg
@@ -133,7 +134,7 @@ class ExperimentAdmission:
         other = canonicalise(asked.event, plan, *place)
         same = (other.text, other.understood) == (asked.text, asked.understood)
         enough = _needs(other) <= _needs(asked) and plan.recipe.compared <= asked.plan.recipe.compared
-        return plan if same and enough and plan.recipe.name != asked.plan.recipe.name else None
+        return plan if same and enough else None
 
 
 def _can_be_compared(asked: Query) -> bool:
@@ -158,7 +159,8 @@ def _find_draft(query: InFlight, name: str, experiment: Experiment) -> TeamDraft
 
 def _covers(experiment: Experiment, asked: Query) -> bool:
     namespaces, sources = experiment.namespaces, experiment.sources
-    return (namespaces is None or asked.namespace in namespaces) and (sources is None or asked.source in sources)
+    inside = (namespaces is None or asked.namespace in namespaces) and (sources is None or asked.source in sources)
+    return inside and asked.plan.recipe.name != experiment.recipe
 
 
 def _needs(asked: Query) -> set[str]:
@@ -272,7 +274,11 @@ class Experimenting:
             return query
         name, mode = trial.name, trial.experiment.mode
         began = time.thread_time()
-        other = None if query.outcome.degraded or not query.outcome.ranked else _rank(query, trial)
+        try:
+            other = None if query.outcome.degraded or not query.outcome.ranked else _rank(query, trial)
+        except Exception as error:  # noqa: BLE001  reported; the answer goes all the same
+            other = None
+            defect("experiment", query, error)
         trial.cpu_ms = (time.thread_time() - began) * 1000
         self.metrics.experiments[name, mode, "compared" if other is not None else "left_out"].inc()
         if other is None:
@@ -335,7 +341,8 @@ def _mix(query: InFlight, trial: Trial, other: Outcome) -> None:
     rest = [each for ranking in rankings.values() for id_, each in ranking.items() if id_ not in sides]
     trial.sides = {each.document: side for each, side in zip(drafted, sides.values(), strict=True)}
     own.results = replace(results, ranked=[*drafted, *rest])
-    own.legs |= {name: leg for name, leg in other.legs.items() if name in trial.searches}
+    asked = query.retrieval.searches or {}
+    own.legs |= {name: leg for name, leg in other.legs.items() if name in trial.searches and name not in asked}
     if own.run.explanations is not None and other.run.explanations is not None:
         by_id = own.run.explanations.by_id
         of_other = other.run.explanations.by_id
@@ -393,7 +400,7 @@ class ExperimentPublisher(Publisher):
 
 @dataclass(frozen=True)
 class ExperimentFinaliser(Finaliser):
-    """Ends queries as `Finaliser` does. What an experiment found goes to its `topic` with the result, or not at all."""
+    """Ends queries as `Finaliser` does. What an experiment found goes to its `topic`, in the result's transaction."""
 
     topic: str
 
@@ -402,10 +409,13 @@ class ExperimentFinaliser(Finaliser):
         records, trial = super().__call__(item), trial_of(item)
         if isinstance(item, Rejected) or trial is None or not trial.compared or item.asked.cursor is not None:
             return records
-        if records and records[0].form is RecordForm.RESULT:
-            value = orjson.dumps(_compare(item, trial).model_dump(mode="json"))
-            key, origin = item.asked.event.query_id.encode(), item.message.origin
-            records.append(OutputRecord(self.topic, key, value, (), origin=origin, form=RecordForm.COMPARISON))
+        try:
+            if records and records[0].form is RecordForm.RESULT:
+                value = orjson.dumps(_compare(item, trial).model_dump(mode="json"))
+                key, origin = item.asked.event.query_id.encode(), item.message.origin
+                records.append(OutputRecord(self.topic, key, value, (), origin=origin, form=RecordForm.COMPARISON))
+        except Exception as error:  # noqa: BLE001  reported; the answer goes all the same
+            defect("experiment", item, error)
         return records
 
 

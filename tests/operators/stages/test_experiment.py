@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from operators.delivery.error_codes import RefusalCode
 from operators.delivery.output_record import OutputRecord, RecordForm
@@ -47,6 +48,7 @@ RECIPES: Final = {
     "hybrid": Recipe.parse("hybrid", {"stages": ["score", "rerank"]}),
     "other": Recipe.parse("other", {"stages": [{"score": {"alpha": 0.1}}, "rerank"]}),
     "listed": Recipe.parse("listed", {"stages": [{"score": {"weights": {"structured": 9.0}}}]}),
+    "unreflected": Recipe.parse("unreflected", {"stages": ["score", {"reflections": {"include_reflections": False}}]}),
 }
 PLANNER: Final = Planner(PROFILES, RECIPES)
 CURSORS: Final = CursorCodec(SECRET)
@@ -190,12 +192,13 @@ def test_a_recipe_that_needs_less_is_tried() -> None:
         assert trial_of(asked(recipe)) is not None
 
 
-def later(given: Sequence[str], extra: Mapping[str, Found] | None, *, continued: bool = False) -> list[str]:
-    """The second page of a draft behind these results, by the documents' ids; `extra` as in `ranked`.
+def later(extra: Mapping[str, Found], *, lost: bool = False, continued: bool = False) -> tuple[list[str], list[str]]:
+    """The first two pages of a draft, by points; on the second the further leg may be lost.
 
     `continued`: the index has changed since, as far as the caches know.
     """
-    first = ranked(asked("listed", limit=2), {"structured": hits("e", "f", "a")})
+    first = ranked(asked("listed", limit=2), extra)
+    given = ids(first)[:2]
     cursor = CURSORS.read(published(first)[0]["next_cursor"])
     assert TeamDraft.read(cursor.draft) == trial(first).draft
     cursor = replace(cursor, given=tuple(result_digests(*(f"doc-{name}" for name in given))))
@@ -204,20 +207,45 @@ def later(given: Sequence[str], extra: Mapping[str, Found] | None, *, continued:
     assert trial(query).draft == trial(first).draft
     if continued:
         query.continue_page()
-    return [hit["id"].removeprefix("doc-") for hit in published(ranked(query, extra))[0]["results"]]
+    event, _ = published(ranked(query, None if lost else extra))
+    return given, [hit["id"].removeprefix("doc-") for hit in event["results"]]
 
 
 def test_a_later_page_goes_on_without_the_other_ranking() -> None:
     """If its leg is late, the page leaves out what was given, whichever of both rankings gave it."""
-    first = [hit["id"].removeprefix("doc-") for hit in published(ranked(asked("listed", limit=2), EXTRA))[0]["results"]]
-    whole = ids(ranked(asked("listed"), EXTRA))
-    assert first == whole[:2]
-    assert later(first, EXTRA) == later(first, EXTRA, continued=True) == whole[2:4]
-    assert {*first} - {*plain()} == {"e"}
-    assert later(first, None) == [name for name in plain() if name not in first][:2]
+    further: Mapping[str, Found]
+    for further in ({"structured": hits("e", "f", "a")}, {"structured": hits("c", "b")}):
+        whole = ids(ranked(asked("listed"), further))
+        assert later(further) == later(further, continued=True) == (whole[:2], whole[2:4])
+        first, second = later(further, lost=True)
+        assert first != plain()[:2]
+        assert second == [name for name in plain() if name not in first][:2]
 
 
-EXTRA: Final = {"structured": hits("e", "f", "a")}
+@pytest.mark.parametrize("event", [{"tried": "unreflected"}, {"tried": "distance", "limit": 100}])
+def test_legs_are_shared_only_if_both_recipes_ask_the_same(event: dict[str, Any]) -> None:
+    """With other documents, or more of them, each leg is asked for both; otherwise for both at once."""
+    query = asked(**event)
+    assert (trial(query).shared, {*trial(query).searches}) == (frozenset(), {"vector", "keyword"})
+    assert trial(asked("other")).shared == {"vector", "keyword"}
+    found = {name: hits(*names) for name, names in {"vector": ("e", "f"), "keyword": ("f",)}.items()}
+    assert {*trial(ranked(query, found)).b} == {"doc-e", "doc-f"}
+    assert {*ids(query)} == {*"abcdef"}
+    assert [leg["candidates"] for leg in published(query)[0]["legs"]] == [4, 2]
+
+
+@pytest.mark.parametrize("broken", ["fuse_legs", "Comparison"])
+def test_a_defect_of_a_second_ranking_leaves_the_answer(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported, with the query's place, and the result goes alone."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(f"operators.stages.experiment.{broken}", fail)
+    with capture_logs() as logs:
+        event, records = published(ranked(asked("other", "shadow")))
+    assert ([f"doc-{name}" for name in plain()], len(records)) == ([hit["id"] for hit in event["results"]], 1)
+    assert [(each["stage"], each["error"], each["offset"]) for each in logs[:1]] == [("experiment", "KeyError", 0)]
 
 
 def test_a_topic_that_refuses_a_comparison_has_none() -> None:
