@@ -11,6 +11,7 @@ from schemas.errors import DeadLetterClass
 from schemas.feedback import FeedbackEvent
 from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
+from schemas.preference import Comparison, Preference
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.rule import Rule
@@ -27,11 +28,15 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "pool": CandidatePool,
     "rule": Rule,
     "feedback": FeedbackEvent,
+    "comparison": Comparison,
+    "preference": Preference,
 }
 
 _RULES: Final = "Compacted: rules. The key is the JSON array [namespace, id]; without a value the rule is removed."
 
 _FEEDBACK: Final = "Actions of users on results of experiments. The key is the query_id. Also events of UBI, by schema."
+_COMPARISONS: Final = "Two rankings of one query, of each query in an experiment. The key is the query_id."
+_PREFERENCES: Final = "What the user of one query preferred, by clicks. The key is the query_id."
 
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
@@ -76,6 +81,8 @@ def asyncapi() -> dict[str, Any]:
         "dead_letters": ("send", topics.dead_letters, ["dead_letter"], "Rejected messages, unchanged, and why."),
         "rules": ("receive", topics.rules or "rules", ["rule"], _RULES),
         "feedback": ("receive", topics.feedback or "feedback", ["feedback"], _FEEDBACK),
+        "experiments": ("send", topics.experiments or "experiments", ["comparison"], _COMPARISONS),
+        "preferences": ("send", topics.preferences or "preferences", ["preference"], _PREFERENCES),
         "watermarks": ("send", topics.watermarks, ["watermark"], watermarks),
     }
     return {
@@ -123,6 +130,8 @@ def _messages() -> dict[str, Any]:
         "deletion": message("The deletion of a namespace, or of its documents that match filters", "deletion.json"),
         "rule": message("A rule", "rule.json", {"type": "object"}),
         "feedback": message("An action on a result", "feedback.json", {"type": "object"}),
+        "comparison": message("Two rankings of one query", "comparison.json", {"type": "object"}),
+        "preference": message("What a user preferred", "preference.json", {"type": "object"}),
         "dead_letter": {
             "title": "A rejected message",
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},

@@ -70,8 +70,9 @@ class Replication:
         """
         names, delivery = kafka.topics, settings.delivery
         answering = topic == names.queries
+        found = [names.experiments] if answering and names.experiments is not None else []
         written = names.preferences if topic == names.feedback else names.watermarks
-        writes = names.listed_replies if answering or written is None else [written]
+        writes = [*names.listed_replies, *found] if answering or written is None else [written]
         tables = [*filter(None, (names.watermarks, names.rules))] if answering else []
         present = [*dict.fromkeys((topic, *tables, *writes, names.dead_letters))]
         if not embedded:

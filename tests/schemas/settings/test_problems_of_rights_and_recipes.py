@@ -233,6 +233,36 @@ limits: {overrides: {alpha: {}}}
     limits.overrides.alpha.[key]: not STAGE.PARAMETER of a recipe
 limits: {overrides: {score.alpha: {min: 0.8, max: 0.2}}}
     limits.overrides.score.alpha: min is above max
+
+# Experiments with a topic, a recipe, and a secret.
+experiments: {words: {recipe: rrf}}
+    settings: experiments: there is no topic for what they find; set kafka.topics.experiments
+kafka: {topics: {experiments: e}}
+experiments: {words: {recipe: canary}}
+    settings: experiments.words.recipe: not in recipes
+kafka: {topics: {experiments: e}}
+experiments: {words: {recipe: rrf, mode: interleave}}
+    settings: experiments.words.mode: interleave: tokens of results are signed; set cursor.signing_secret, …
+kafka: {topics: {experiments: e}}
+recipes: {mine: {stages: [score, {llm_rerank: {enabled: true}}]}}
+experiments: {words: {recipe: mine}}
+    settings: experiments.words.recipe: mine asks a chat model, which no experiment does; name another
+experiments: {words: {recipe: rrf, until: {}}}
+    experiments.words: until: no effect with mode shadow, which asks no user; remove, or set mode to interleave
+experiments: {words: {recipe: rrf, share: 0}}
+    experiments.words.share: Input should be greater than 0
+experiments: {words: {recipe: rrf, share: 1.1}}
+    experiments.words.share: Input should be less than or equal to 1
+experiments: {words: {share: 1}}
+    experiments.words.recipe: missing
+experiments: {words: {recipe: rrf, namespaces: []}}
+    experiments.words.namespaces: 1 values or more are expected
+experiments: {"two words": {recipe: rrf}}
+    experiments.two words.[key]: String should match pattern '^[A-Za-z0-9._-]{1,64}$'
+kafka: {topics: {experiments: queries}}
+    kafka.topics: queries and experiments: the same topic
+kafka: {topics: {feedback: f, reply_to: [f]}}
+    kafka.topics.reply_to: lists the topic of feedback, or has a pattern that fits it
 """
 
 
