@@ -158,7 +158,6 @@ ELSEWHERE: Final = {
     **dict.fromkeys(("kafka.topics.feedback", "kafka.topics.preferences"), "the flow that learns"),
     "delivery.replies.withheld_headers": "queries with headers",
     **{f"feedback.{name}": "the feedback flow" for name in ("window", "most_clicks", "max_in_flight")},
-    "kafka.topics.preferences": "the feedback flow",
 }
 """Setting -> who reads it, of those that flows with everything in one process do not."""
 
