@@ -1,0 +1,195 @@
+"""`rankstream experiment` and `rankstream judgements`: the ranking that users prefer, and judgements from their clicks.
+
+Both read the topics of experiments to their present ends, and write nothing to Kafka: a winner is reported, and it is
+people who switch. Queries of robots are left out. So are those without a click that are later than the last preference:
+their users may still click.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from rich.table import Table
+
+from flows.assembly.delivery import connect
+from flows.cli.config import begin
+from flows.cli.console.judgements import name_query
+from flows.cli.ingestion import read_to_ends
+from flows.cli.output import Config, Json, emit, out, say, stderr
+from operators.evaluation.metrics import mean, qrels_lines
+from operators.experiments.click_model import fit_clicks, join_clicks
+from operators.experiments.sequential import SequentialTest, Votes
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.event import json_object, validate
+from schemas.preference import Comparison, Preference
+from schemas.settings import Settings
+from schemas.texts import json_line, printable
+
+Written = TypeVar("Written", Comparison, Preference)
+
+_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of a topic, and for each next record."""
+
+_LARGEST: Final = 700.0
+"""Logarithm of the largest e-value that is printed."""
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Name of the experiment.")], config: Config = None, as_json: Json = False
+) -> None:
+    """Say which of two rankings the users of an experiment prefer, with an error that holds however often you look.
+
+    Nothing is switched. With `until` in the experiment's settings, it says if the experiment has ended.
+    """
+    settings = begin(config)
+    preferences, comparisons = read_experiment(settings, name)
+    known = settings.experiments.get(name)
+    until = known.until if known is not None else None
+    test = SequentialTest(until.alpha, until.power, until.effect) if until is not None else SequentialTest()
+    of_namespaces = count_votes(preferences, comparisons)
+    votes = Votes(*map(sum, zip(*of_namespaces.values(), strict=True)))
+    report = {
+        "experiment": name,
+        "standing": test.judge(votes, until.at_most if until is not None else None),
+        **figures(test, votes),
+        "alpha": test.alpha,
+        "power": test.power,
+        "effect": test.effect,
+        "still_needed": test.count_needed(votes),
+        "robots": sum(each.robot for each in preferences.values()),
+        "late": sum(each.late for each in preferences.values()),
+        "namespaces": {each: figures(test, some) for each, some in sorted(of_namespaces.items())},
+        "guards": guards(comparisons),
+    }
+    if as_json:
+        emit(report)
+    else:
+        for line in describe_report(report):
+            say(out, line)
+        out.print(votes_table(report["namespaces"]))
+
+
+def judgements(
+    experiment: Annotated[str, typer.Option(help="Name of the experiment.")],
+    queries: Annotated[Path, typer.Option(help="New JSON Lines file for the queries.")],
+    qrels: Annotated[Path, typer.Option(help="New file for the judgements, in TREC format.")],
+    config: Config = None,
+    least: Annotated[
+        float, typer.Option(min=0, help="Looks at a document for a query that a judgement needs at least.")
+    ] = 10,
+) -> None:
+    """Write judgements from the clicks of an interleaved experiment, which `evaluate` and `tune` read.
+
+    A grade is the share of users who click on the document, of those who look at it, in tenths. Exit code 1 if no
+    document was looked at often enough.
+    """
+    settings = begin(config)
+    for path in (queries, qrels):
+        if path.exists():
+            raise typer.BadParameter(f"{path} exists")
+    preferences, comparisons = read_experiment(settings, experiment)
+    pages, texts, left_out = join_clicks(comparisons.values(), preferences.values())
+    model = fit_clicks(pages)
+    judged = {
+        question: {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least}
+        for question, documents in sorted(model.documents.items())
+    }
+    left = "".join(f"; {count} queries left out: {reason}" for reason, count in sorted(left_out.items()))
+    found = {question: grades for question, grades in judged.items() if grades}
+    if not found:
+        raise InputError(DeadLetterClass.INVALID, f"no document has {least:g} looks in {len(pages)} pages{left}")
+    with queries.open("x", encoding="utf-8") as asked, qrels.open("x", encoding="utf-8") as graded:
+        for question, grades in found.items():
+            text = texts[question]
+            query_id = name_query(text, question.namespace)
+            asked.write(json_line({"query_id": query_id, "namespace": question.namespace, "text": text}) + "\n")
+            graded.writelines(qrels_lines(query_id, grades))
+    say(out, f"{sum(map(len, found.values()))} judgements of {len(found)} queries, from {len(pages)} pages{left}")
+
+
+def read_experiment(settings: Settings, name: str) -> tuple[dict[str, Preference], dict[str, Comparison]]:
+    """The records of an experiment, by query. Raises ConfigError without its topics, InputError if there are none, and
+    DeliveryError.
+    """
+    topics = settings.kafka.topics
+    if topics.preferences is None or topics.experiments is None:
+        raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
+    preferences = {each.query_id: each for each in _read(settings, topics.preferences, Preference, name)}
+    comparisons = {each.query_id: each for each in _read(settings, topics.experiments, Comparison, name)}
+    if not (preferences or comparisons):
+        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
+    return preferences, comparisons
+
+
+def _read(settings: Settings, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
+    for record in read_to_ends(connect(settings.kafka), topic, _TIMEOUT):
+        if record.value is None:
+            continue
+        try:
+            found = validate(kind, json_object(record.value, len(record.value)))
+        except InputError as error:
+            say(stderr, f"{topic}:{record.partition.partition}:{record.offset}: left out: {error}", "red")
+        else:
+            if found.experiment == name:
+                yield found
+
+
+def count_votes(preferences: Mapping[str, Preference], comparisons: Mapping[str, Comparison]) -> dict[str, Votes]:
+    """The votes of each namespace."""
+    counted, last = dict[str, Counter[str]](), max((each.issued for each in preferences.values()), default=-1)
+    for each in preferences.values():
+        if not each.robot:
+            counted.setdefault(each.namespace, Counter())[each.preferred] += 1
+    for query, comparison in comparisons.items():
+        if comparison.mode == "interleave" and query not in preferences and comparison.issued <= last:
+            counted.setdefault(comparison.namespace, Counter())["silent"] += 1
+    return {name: Votes(each["b"], each["a"], each["tie"], each["silent"]) for name, each in counted.items()}
+
+
+def figures(test: SequentialTest, votes: Votes) -> dict[str, Any]:
+    """The votes, the preference for b, its interval, and the e-value against .5, as JSON."""
+    low, high = test.interval(votes)
+    preference = votes.wins / votes.decisions if votes.decisions else None
+    e_value = math.exp(min(test.log_e_value(votes), _LARGEST))
+    return {**votes._asdict(), "preference": preference, "low": low, "high": high, "e_value": e_value}
+
+
+def guards(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+    """The figures that a winner must not have paid for: empty rankings, overlap, and the cost of the second ranking."""
+    every = comparisons.values()
+    return {
+        "compared": len(every),
+        "empty": {side: sum(not getattr(each, side) for each in every) for side in ("a", "b")},
+        "overlap": mean([each.overlap for each in every]),
+        "cpu_ms": mean([each.cpu_ms for each in every]),
+        "calls": mean([each.calls for each in every]),
+    }
+
+
+def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
+    """The verdict in lines, for people."""
+    yield f"{report['experiment']}: {report['standing']}"
+    if report["preference"] is not None:
+        interval = f"{1 - report['alpha']:.0%} interval {report['low']:.3f} to {report['high']:.3f}, at all looks together"
+        yield f"preference for b: {report['preference']:.3f}, {interval}"
+    needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
+    planned = f"for a preference of {0.5 + report['effect']:g} with a power of {report['power']:.0%}"
+    yield f"queries still needed {planned}: {needed}"
+    guard = report["guards"]
+    empty = f"{guard['empty']['a']} empty of a, {guard['empty']['b']} of b"
+    cost = f"the second ranking costs {guard['cpu_ms']:.2f} ms of CPU and {guard['calls']:.2f} calls"
+    yield f"queries compared: {guard['compared']:,} ({empty}), mean overlap {guard['overlap']:.2f}; {cost}"
+    yield f"left out: {report['robots']} queries of robots; clicks that came too late: {report['late']}"
+
+
+def votes_table(namespaces: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row a namespace. Each interval holds by itself: of twenty, one may be wrong."""
+    table = Table("namespace", "for b", "for a", "ties", "no click", "preference", "interval")
+    for name, each in namespaces.items():
+        counts = (str(each[key]) for key in ("wins", "losses", "ties", "silent"))
+        preference = "-" if each["preference"] is None else f"{each['preference']:.3f}"
+        table.add_row(printable(name), *counts, preference, f"{each['low']:.3f} to {each['high']:.3f}")
+    return table
