@@ -3,16 +3,39 @@
 A result attracts by its grade. A user who clicks on it is likely satisfied and goes, and else reads on; a user who
 passes it by may lose patience. Source: Craswell, Zoeter, Taylor and Ramsey, WSDM 2008, with the satisfaction and the
 patience of Chapelle and Zhang, A dynamic Bayesian network click model for web search ranking, WWW 2009.
+
+`python -m bench crowd` is such users of flows that run: they ask the judged queries of a file, and what they click on
+goes to the topic `feedback`, by the tokens of the results.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal
 
+import orjson
+
+from flows.assembly.delivery import connect
+from flows.cli.evaluate.evaluation import read_qrels, to_event
+from flows.cli.ingestion import read_jsonl
+from flows.cli.query import QueryClient
+from operators.delivery.client import ProducerRecord
 from operators.experiments.impression import SIDES
-from schemas.preference import Click, Comparison, Preference, Shown, Side
+from operators.experiments.team_draft import team_draft
+from schemas.errors import ConfigError
+from schemas.preference import Click, Comparison, Preference, Shown
+from schemas.settings import load
 
-ISSUED = 1_800_000_000_000
+LENGTH: Final = 10
+"""Results of a page."""
+
+_TIMEOUT: Final = 30.0
+"""Seconds for an answer."""
+
+ISSUED: Final = 1_800_000_000_000
 """The time of the first query, in ms."""
 
 
@@ -39,21 +62,10 @@ class Crowd:
         return clicked
 
 
-def draft(a: Sequence[str], b: Sequence[str], length: int, chance: random.Random) -> list[Shown]:
-    """Team-draft interleaving: whoever has fewer results on the page picks next, a coin decides between equals.
-
-    Source: Radlinski, Kurup and Joachims, How does clickthrough data reflect retrieval quality, CIKM 2008.
-    """
-    page, seen, picked = list[Shown](), set[str](), {side: 0 for side in SIDES}
-    while len(page) < length:
-        side: Side = min(SIDES, key=lambda each: (picked[each], chance.random()))
-        id_ = next((id_ for id_ in (a if side == "a" else b) if id_ not in seen), None)
-        if id_ is None:
-            break
-        page.append(Shown(id=id_, side=side))
-        seen.add(id_)
-        picked[side] += 1
-    return page
+def draft(a: Sequence[str], b: Sequence[str], chance: random.Random) -> list[Shown]:
+    """An interleaved page."""
+    drafted = team_draft(a, b, chance.randbytes(8))
+    return [Shown(id=id_, side=side) for id_, side in islice(drafted.items(), LENGTH)]
 
 
 @dataclass(frozen=True)
@@ -71,8 +83,13 @@ def ask(
     crowd: Crowd, experiment: str, query_id: str, asked: Asked, chance: random.Random, issued: int = ISSUED
 ) -> tuple[Comparison, Preference | None]:
     """One user's query: the records that the flows would write of it, no preference if nothing was clicked on."""
-    page = draft(asked.a, asked.b, 10, chance)
-    about = {"experiment": experiment, "query_id": query_id, "namespace": asked.namespace, "issued": issued}
+    page = draft(asked.a, asked.b, chance)
+    about: dict[str, Any] = {
+        "experiment": experiment,
+        "query_id": query_id,
+        "namespace": asked.namespace,
+        "issued": issued,
+    }
     comparison = Comparison(
         **about,
         mode="interleave",
@@ -85,6 +102,44 @@ def ask(
     )
     ranks = crowd.read([asked.grades.get(hit.id, 0) for hit in page], chance)
     clicks = [Click(id=page[rank].id, rank=rank, side=page[rank].side, actions=["click"]) for rank in ranks]
+    if not clicks:
+        return comparison, None
     a, b = (sum(click.side == side for click in clicks) for side in SIDES)
-    preferred = "tie" if a == b else "a" if a > b else "b"
-    return comparison, Preference(**about, a=a, b=b, preferred=preferred, clicks=clicks) if clicks else None
+    preferred: Literal["a", "b", "tie"] = "tie" if a == b else "a" if a > b else "b"
+    return comparison, Preference(**about, a=a, b=b, preferred=preferred, clicks=clicks)
+
+
+def react(
+    crowd: Crowd, result: Mapping[str, Any], grades: Mapping[str, int], chance: random.Random
+) -> Iterator[dict[str, str]]:
+    """The feedback of one user to a result: a message for each click, on hits that have a token."""
+    hits = result["results"]
+    for rank in crowd.read([grades.get(hit["id"], 0) for hit in hits], chance):
+        if "token" in hits[rank]:
+            yield {"token": hits[rank]["token"], "action": "click"}
+
+
+def visit(config: Path, queries: Path, qrels: Path, users: int, seed: int) -> tuple[int, int]:
+    """Have users ask each query of a file, and send their feedback; the numbers of queries and of clicks.
+
+    Raises ConfigError without a topic for feedback, InputError, DeliveryError and OSError.
+    """
+    settings, crowd, chance = load(config), Crowd(), random.Random(seed)
+    feedback, judged = settings.kafka.topics.feedback, read_qrels(qrels)
+    if feedback is None:
+        raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
+    asked = {
+        f"crowd-{seed}-{user}-{query['query_id']}": query for user in range(users) for query in read_jsonl(queries)
+    }
+    events = ({**to_event(query), "query_id": id_, "limit": LENGTH} for id_, query in asked.items())
+    client, clicks = connect(settings.kafka), 0
+    with QueryClient.connect(client, settings.kafka.topics) as query_client, closing(client.plain_producer()) as sender:
+        for result in query_client.ask(events, _TIMEOUT):
+            grades = judged.get(asked[result["query_id"]]["query_id"], {})
+            # A grade above the highest attracts as that.
+            known = {id_: min(grade, len(crowd.attraction) - 1) for id_, grade in grades.items()}
+            messages = [*react(crowd, result, known, chance)]
+            key = result["query_id"].encode()
+            sender.send([ProducerRecord(feedback, key, orjson.dumps(each)) for each in messages])
+            clicks += len(messages)
+    return len(asked), clicks

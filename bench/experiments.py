@@ -5,14 +5,17 @@ of a share of the questions, and one as bad as `a` of the others. The A/B test s
 the shares of queries with a click: by a look at the end of a number of queries that is fixed before.
 """
 
+import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bench.crowd import Asked, Crowd, ask, draft
+from bench.crowd import LENGTH, Asked, Crowd, ask, draft
+from operators.evaluation.metrics import mean
 from operators.experiments.click_model import ClickedPage, Question, fit_clicks
 from operators.experiments.sequential import SequentialTest, Votes
 
@@ -24,11 +27,14 @@ LOOKS: Final = 10_000
 """Looks at each experiment without a difference, one after every query that decides."""
 
 _DOCUMENTS: Final = 30
-_LENGTH: Final = 10
 _WORSE: Final = 0.9
 _BETTER: Final = 0.4
 """Noise of a ranking: the standard deviation that is added to grades of 0 to 2."""
 
+LEAST: Final = 10
+"""Impressions of a document for a question whose attractiveness counts."""
+
+Pair = tuple[Question, str]
 Reader = Callable[[Sequence[str], random.Random], set[str]]
 """Users who are shown a page: the documents that they click on."""
 
@@ -48,7 +54,7 @@ def question(number: int, chance: random.Random, noise: float) -> Asked:
     grades = dict.fromkeys(ids, 0) | {id_: chance.choice((1, 2)) for id_ in chance.sample(ids, 5)}
 
     def rank(noise: float) -> list[str]:
-        return sorted(ids, key=lambda id_: chance.gauss(grades[id_], noise), reverse=True)[:_LENGTH]
+        return sorted(ids, key=lambda id_: chance.gauss(grades[id_], noise), reverse=True)[:LENGTH]
 
     return Asked("n", f"question {number}", rank(_WORSE), rank(noise), grades)
 
@@ -139,45 +145,54 @@ def _by_rank(crowd: Crowd, grades: dict[str, int]) -> Reader:
 
 USERS: Final[dict[str, Callable[[dict[str, int]], Reader]]] = {
     "stop at the first click": lambda grades: _cascade(Crowd(satisfaction=20.0, patience=1.0), grades),
-    "read to the end unless satisfied": lambda grades: _cascade(Crowd(patience=1.0), grades),
-    "lose patience, too": lambda grades: _cascade(Crowd(), grades),
-    "look at rank r with probability 1/r": lambda grades: _by_rank(Crowd(), grades),
+    "stop if satisfied": lambda grades: _cascade(Crowd(patience=1.0), grades),
+    "stop if satisfied, or tired": lambda grades: _cascade(Crowd(), grades),
+    "look at rank r by 1/r": lambda grades: _by_rank(Crowd(), grades),
 }
 """The crowds whose clicks the models are given."""
 
 
 def model_rows(questions: int, users: int) -> Iterator[dict[str, Any]]:
-    """A row a crowd: the correlation of estimated and true attractiveness, by each model."""
+    """A row a crowd: the root of the mean squared error of each model's attractiveness, of documents with at least
+    LEAST impressions.
+    """
     for name, crowd in USERS.items():
-        chance, pages, true = random.Random(5), list[ClickedPage](), dict[tuple[Question, str], float]()
+        chance, pages, true, shown = random.Random(5), list[ClickedPage](), dict[Pair, float](), Counter[Pair]()
         for number in range(questions):
             asked = question(number, chance, _BETTER)
             about, read = Question(asked.namespace, asked.text), crowd(dict(asked.grades))
             true |= {(about, id_): Crowd().attraction[grade] for id_, grade in asked.grades.items()}
             for _ in range(users):
-                page = [hit.id for hit in draft(asked.a, asked.b, _LENGTH, chance)]
+                page = [hit.id for hit in draft(asked.a, asked.b, chance)]
                 pages.append(ClickedPage(about, page, read(page, chance)))
-        shares = {"clicks by impressions": _shares(pages, to_last=False), "cascade": _shares(pages, to_last=True)}
+                shown.update((about, id_) for id_ in page)
         model = fit_clicks(pages).documents.items()
-        shares["by position"] = {(about, id_): each.value for about, of in model for id_, each in of.items()}
-        correlations = {
-            model: float(np.corrcoef([(value, true[key]) for key, value in found.items()], rowvar=False)[0, 1])
-            for model, found in shares.items()
+        found = {
+            "by position": {(about, id_): each.value for about, of in model for id_, each in of.items()},
+            "cascade": _shares(pages, to_last=True),
+            "plain share": _shares(pages, to_last=False),
         }
-        yield {"users": name, "correlation": correlations}
+        often = [pair for pair, count in shown.items() if count >= LEAST]
+        yield {
+            "users": name,
+            "error": {
+                model: math.sqrt(mean([(values.get(pair, 0.0) - true[pair]) ** 2 for pair in often]))
+                for model, values in found.items()
+            },
+        }
 
 
-def _shares(pages: Sequence[ClickedPage], *, to_last: bool) -> dict[tuple[Question, str], float]:
+def _shares(pages: Sequence[ClickedPage], *, to_last: bool) -> dict[Pair, float]:
     """Clicks over impressions; `to_last`: over those down to the last click of the page, as the cascade model has it.
 
     Source for the latter: Guo, Liu and Wang, Efficient multiple-click models in web search, WSDM 2009.
     """
-    shown, clicked = dict[tuple[Question, str], int](), dict[tuple[Question, str], int]()
+    shown, clicked = Counter[Pair](), Counter[Pair]()
     for about, page, clicks in pages:
         last = max((page.index(id_) for id_ in clicks), default=len(page)) if to_last else len(page)
         for id_ in page[: last + 1]:
-            shown[about, id_] = shown.get((about, id_), 0) + 1
-            clicked[about, id_] = clicked.get((about, id_), 0) + (id_ in clicks)
+            shown[about, id_] += 1
+            clicked[about, id_] += id_ in clicks
     return {key: clicked[key] / count for key, count in shown.items()}
 
 
@@ -189,5 +204,5 @@ def figures(queries: int, runs: int) -> dict[str, Any]:
         "looks": LOOKS,
         "alarms": alarms(runs, LOOKS),
         "preferences": [*preference_rows(queries, runs)],
-        "models": [*model_rows(max(2, queries // 1000), 100)],
+        "models": [*model_rows(max(2, queries // 500), 100)],
     }

@@ -97,7 +97,7 @@ def judgements(
         question: {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least}
         for question, documents in sorted(model.documents.items())
     }
-    left = "".join(f"; {count} queries left out: {reason}" for reason, count in sorted(left_out.items()))
+    left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
     found = {question: grades for question, grades in judged.items() if grades}
     if not found:
         raise InputError(DeadLetterClass.INVALID, f"no document has {least:g} looks in {len(pages)} pages{left}")
@@ -162,7 +162,7 @@ def guards(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
     every = comparisons.values()
     return {
         "compared": len(every),
-        "empty": {side: sum(not getattr(each, side) for each in every) for side in ("a", "b")},
+        "empty": {"a": sum(not each.a for each in every), "b": sum(not each.b for each in every)},
         "overlap": mean([each.overlap for each in every]),
         "cpu_ms": mean([each.cpu_ms for each in every]),
         "calls": mean([each.calls for each in every]),
@@ -173,7 +173,9 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     """The verdict in lines, for people."""
     yield f"{report['experiment']}: {report['standing']}"
     if report["preference"] is not None:
-        interval = f"{1 - report['alpha']:.0%} interval {report['low']:.3f} to {report['high']:.3f}, at all looks together"
+        interval = (
+            f"{1 - report['alpha']:.0%} interval {report['low']:.3f} to {report['high']:.3f}, at all looks together"
+        )
         yield f"preference for b: {report['preference']:.3f}, {interval}"
     needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
     planned = f"for a preference of {0.5 + report['effect']:g} with a power of {report['power']:.0%}"

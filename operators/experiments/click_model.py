@@ -24,7 +24,7 @@ BEST: Final = 10
 """The grade of a document that everybody who looks at it clicks on."""
 
 _WEIGHT: Final = 0.5
-"""Impressions that are added for each document, clicked on as often as all are: with none, one click proves too much."""
+"""Impressions that each document has beyond its own, clicked on as often as all are: one click alone proves little."""
 
 _STEPS: Final = 500
 _SETTLED: Final = 1e-4
@@ -77,26 +77,27 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
         for rank, document in enumerate(documents):
             counts[question, document, rank] += 1
             clicks[question, document, rank] += document in clicked
-    pairs = {pair: number for number, pair in enumerate(dict.fromkeys(key[:2] for key in counts))}
-    pair = np.fromiter((pairs[key[:2]] for key in counts), int)
-    rank = np.fromiter((key[2] for key in counts), int)
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(key[:2] for key in counts))}
+    pair = np.fromiter((numbers[key[:2]] for key in counts), int)
+    at = np.fromiter((key[2] for key in counts), int)
     shown, clicked_on = (np.fromiter((each[key] for key in counts), float) for each in (counts, clicks))
-    passed, mean = shown - clicked_on, clicked_on.sum() / max(shown.sum(), 1.0)
-    of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(rank, shown), 1.0)
-    attraction, look = np.full(len(pairs), mean), 1 / (1 + np.arange(len(of_rank)))
+    passed = shown - clicked_on
+    mean = clicked_on.sum() / max(shown.sum(), 1.0)
+    of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(at, shown), 1.0)
+    attraction, look = np.full(len(numbers), mean), 1 / (1 + np.arange(len(of_rank)))
     for _ in range(_STEPS):
-        before = attraction
-        one, other = attraction[pair], look[rank]
+        before, one, other = attraction, attraction[pair], look[at]
         no_click = np.maximum(1 - one * other, np.finfo(float).tiny)
         attracted, looked = one * (1 - other) / no_click, other * (1 - one) / no_click
         attraction = (np.bincount(pair, clicked_on + passed * attracted) + _WEIGHT * mean) / of_pair
-        look = np.bincount(rank, clicked_on + passed * looked) / of_rank
+        look = np.bincount(at, clicked_on + passed * looked) / of_rank
         look[:1] = 1.0
         if np.abs(attraction - before).max(initial=0.0) < _SETTLED:
             break
+    looks = np.bincount(pair, shown * look[at])
     found: dict[Question, dict[str, Attractiveness]] = {}
-    for (question, document), value, looks in zip(pairs, attraction, np.bincount(pair, shown * look[rank]), strict=True):
-        found.setdefault(question, {})[document] = Attractiveness(float(value), float(looks))
+    for (question, document), number in numbers.items():
+        found.setdefault(question, {})[document] = Attractiveness(float(attraction[number]), float(looks[number]))
     return ClickModel(look.tolist(), found)
 
 
@@ -125,7 +126,7 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
         elif preference is None and each.issued > last:
             left_out["too new"] += 1
         elif preference is not None and preference.robot:
-            left_out["robots"] += 1
+            left_out["of robots"] += 1
         else:
             question = Question(each.namespace, " ".join(nfkc(each.text).casefold().split()))
             clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()

@@ -4,7 +4,8 @@ A query votes for `b` or for `a`, or it is a tie. The preference is p = P(vote f
 neither. Ties say nothing of p: only the number of queries still needed counts them. Votes are taken as independent.
 
 - The e-value against p is the likelihood of the votes, averaged over a Beta distribution of preferences, divided by
-  that under p. If p is true, it is a martingale of mean 1: it ever reaches 1 / alpha with a probability of at most alpha.
+  that under p. If p is true, it is a martingale of mean 1, which ever reaches 1 / alpha with a probability of at most
+  alpha.
 - The interval has each p whose e-value is below 1 / alpha. At all looks together it contains the true one with a
   probability of at least 1 - alpha.
 - The Beta distribution is symmetric, and its standard deviation is the effect that matters, for which the test is
@@ -82,7 +83,7 @@ class SequentialTest:
 
     def judge(self, votes: Votes, at_most: int | None = None) -> Standing:
         """The state of an experiment that ends with its winner, once the interval is within .5 ± `effect`, or after
-        `at_most` queries. Both of the former are wrong with a probability of at most `alpha`, together and at all looks.
+        `at_most` queries. The first two are wrong with a probability of at most `alpha`, together and at all looks.
         """
         if self.is_won(votes):
             return Standing.WON_BY_B if votes.wins > votes.losses else Standing.WON_BY_A

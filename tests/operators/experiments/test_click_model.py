@@ -62,7 +62,7 @@ def test_at_the_first_rank_it_is_the_share_of_clicks(clicked: list[bool]) -> Non
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.permutations("abcd"), st.sets(st.sampled_from("abcd")))))
 def test_all_values_are_probabilities(drawn: list[tuple[str, list[str], set[str]]]) -> None:
-    """Whatever the pages; each pair of a question and a document that was shown has one, and no more looks than pages."""
+    """Whatever the pages; each document that a question was shown has one, and no more looks than pages."""
     model = fit_clicks(ClickedPage(Question("n", text), page, clicked) for text, page, clicked in drawn)
     assert all(0 <= each <= 1 for each in model.looks)
     assert model.documents.keys() == {Question("n", text) for text, _, _ in drawn}
@@ -112,4 +112,4 @@ def test_pages_are_joined_with_their_clicks() -> None:
         (ASKED, ["x", "y"], set()),
     ]
     assert texts == {ASKED: "Garden  hose"}
-    assert left_out == {"too new": 1, "without a text": 1, "not interleaved": 2, "robots": 1}
+    assert left_out == {"too new": 1, "without a text": 1, "not interleaved": 2, "of robots": 1}

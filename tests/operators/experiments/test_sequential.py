@@ -53,9 +53,7 @@ def test_the_e_value_is_a_martingale(test: SequentialTest, wins: int, losses: in
 
 
 @given(tests, counts, counts)
-def test_the_interval_has_the_preferences_that_are_not_ruled_out(
-    test: SequentialTest, wins: int, losses: int
-) -> None:
+def test_the_interval_has_the_preferences_that_are_not_ruled_out(test: SequentialTest, wins: int, losses: int) -> None:
     """An e-value is below 1 / alpha within its ends, and not beyond; .5 is outside exactly if there is a winner."""
     votes = Votes(wins, losses)
     low, high = test.interval(votes)
