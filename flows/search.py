@@ -7,6 +7,7 @@ queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg
                                                                               results, dead letters ◀──────┘
 
 Where there is a topic of rules, admit takes those of the query's namespace, and the documents that they pin have a leg.
+Where there are experiments, admit chooses their queries, and a step ahead of the page ranks these by another recipe.
 
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
 whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
@@ -53,7 +54,8 @@ def search(parts: Parts) -> Dataflow:
     compared = async_stage("similarity", respelt, p.comparing, p.calls)
     texts = async_stage("texts", compared, p.texts, p.calls)
     ranked = rerank("rerank", texts, p.reranking, p.calls)
-    page = async_stage("page", ranked, p.page, p.calls)
+    tried = sync_stage("experiment", ranked, p.experimenting)
+    page = async_stage("page", tried, p.page, p.calls)
     picked = async_stage("pick", page, p.picking, p.calls)
     whole = async_stage("neighbours", picked, p.neighbours, p.calls)
     located = async_stage("locate", whole, p.locating, p.calls)

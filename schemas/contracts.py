@@ -10,6 +10,7 @@ from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
+from schemas.preference import Comparison, Preference
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.rule import Rule
@@ -25,9 +26,14 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "deletion": DeletionEvent,
     "pool": CandidatePool,
     "rule": Rule,
+    "comparison": Comparison,
+    "preference": Preference,
 }
 
 _RULES: Final = "Compacted: rules. The key is the JSON array [namespace, id]; without a value the rule is removed."
+
+_COMPARISONS: Final = "Two rankings of one query, of each query in an experiment. The key is the query_id."
+_PREFERENCES: Final = "What the user of one query preferred, by clicks. The key is the query_id."
 
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
@@ -71,6 +77,8 @@ def asyncapi() -> dict[str, Any]:
         "documents": ("receive", topics.documents, ["document", "deletion"], documents),
         "dead_letters": ("send", topics.dead_letters, ["dead_letter"], "Rejected messages, unchanged, and why."),
         "rules": ("receive", topics.rules or "rules", ["rule"], _RULES),
+        "experiments": ("send", topics.experiments or "experiments", ["comparison"], _COMPARISONS),
+        "preferences": ("send", topics.preferences or "preferences", ["preference"], _PREFERENCES),
         "watermarks": ("send", topics.watermarks, ["watermark"], watermarks),
     }
     return {
@@ -117,6 +125,8 @@ def _messages() -> dict[str, Any]:
         "document": message("A document, a change of it, or its deletion", "document.json"),
         "deletion": message("The deletion of a namespace, or of its documents that match filters", "deletion.json"),
         "rule": message("A rule", "rule.json", {"type": "object"}),
+        "comparison": message("Two rankings of one query", "comparison.json", {"type": "object"}),
+        "preference": message("What a user preferred", "preference.json", {"type": "object"}),
         "dead_letter": {
             "title": "A rejected message",
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},

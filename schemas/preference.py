@@ -61,3 +61,5 @@ class Comparison(Strict):
     overlap: Annotated[float, Field(ge=0, le=1)] = Field(description="Rank-biased overlap of `a` and `b`, p = .9.")
     cpu_ms: Annotated[float, Field(ge=0)] = Field(description="CPU time of the second ranking in ms.")
     calls: Count = Field(default=0, description="Requests to backends that only the second ranking needed.")
+    unread: Count = 0
+    """Documents among those that a reranker reads first for `b` that it did not read for `a`: they have no score."""

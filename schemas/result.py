@@ -202,6 +202,8 @@ class Hit(Member):
 
     rank: Annotated[int, Field(ge=1)]
     group: GroupedHits | None = Field(default=None, description="Only with `group_by`.")
+    token: str | None = None
+    """Only in an experiment that mixes two rankings: names this result in feedback, and is opaque."""
 
 
 class LegReport(_Strict):
@@ -257,6 +259,7 @@ class Provenance(_Strict):
     """Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."""
     source: Offset | None = Field(description="Position of the query for which it was computed; null: ranked offline.")
     rules: str | None = Field(default=None, description="Version of the rules; missing: the namespace has none.")
+    experiment: str | None = Field(default=None, description="The experiment; missing: the query is in none.")
     asked: str | None = None
     """Only with `semantic_cache`: text of the query for which it was computed; null: a vector only."""
 

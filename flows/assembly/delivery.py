@@ -70,7 +70,8 @@ class Replication:
         """
         names, delivery = kafka.topics, settings.delivery
         answering = topic == names.queries
-        writes = names.listed_replies if answering else [names.watermarks]
+        found = [names.experiments] if names.experiments is not None else []
+        writes = [*names.listed_replies, *found] if answering else [names.watermarks]
         rules = [names.rules] if answering and names.rules is not None else []
         present = [*dict.fromkeys((topic, names.watermarks, *rules, *writes, names.dead_letters))]
         if not embedded:

@@ -2,6 +2,7 @@
 
 from operators.access.indexes import ORDERING
 from operators.delivery import credentials
+from operators.experiments.impression import TokenCodec
 from operators.indexing.decode import DocumentDecoder
 from operators.mapping.own_names import OwnNames
 from operators.query.collection import ORDERED, Destinations
@@ -55,10 +56,20 @@ def bodies(settings: QdrantSettings) -> Bodies:
 
 def cursors(settings: Settings) -> CursorCodec:
     """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
+    return CursorCodec(_secret(settings))
+
+
+def tokens(settings: Settings) -> TokenCodec | None:
+    """Writes and reads the tokens of results; None without a secret. Raises ConfigError for one that can't be used."""
+    secret = _secret(settings)
+    return TokenCodec(secret) if secret is not None else None
+
+
+def _secret(settings: Settings) -> bytes | None:
     secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
-    return CursorCodec(secret.encode() if secret is not None else None)
+    return secret.encode() if secret is not None else None
 
 
 def planner(settings: Settings) -> Planner:

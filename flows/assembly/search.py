@@ -33,6 +33,14 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
+from operators.stages.experiment import (
+    ExperimentAdmission,
+    ExperimentFinaliser,
+    Experimenting,
+    ExperimentPublisher,
+    ExperimentSearches,
+    trial_leg,
+)
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
 from operators.stages.leg import SearchLeg
@@ -111,7 +119,7 @@ class Parts:
             clients.qdrant.fields,
             max(nearby.before, nearby.after) if nearby.on else 0,
         )
-        admit = RuledAdmission(admission, rules.of) if rules is not None else admission
+        admit: Callable[[InFlight], InFlight] = RuledAdmission(admission, rules.of) if rules is not None else admission
         self.answers = cached_answers(settings.cache, metrics)
         self.lookup = Lookup(self.answers, watermarks, settings.cache.watermark_timeout)
         self.embeddings = embeddings(settings, embedder, metrics, tokens=tokens) if embedder is not None else None
@@ -119,8 +127,9 @@ class Parts:
         self.temporal_expressions = by_chat_model(settings, clients.chat) if clients.chat is not None else None
 
         client = replace(clients.qdrant, successor=catalogue.successor)
-        self.searches = Searches(query.bodies(index), frozenset(leg.name for leg in built))
-        self.legs = [SearchLeg(leg.name, client, bounds) for leg in built if not leg.last]
+        searches = Searches(query.bodies(index), frozenset(leg.name for leg in built))
+        self.searches: Callable[[InFlight], InFlight] = searches
+        self.legs: list[SearchLeg] = [SearchLeg(leg.name, client, bounds) for leg in built if not leg.last]
         self.fuzzy = next((Fuzzy(leg.name, client, bounds) for leg in built if leg.last), None)
         self.comparing = Comparing(client, index.vectors.dense, bounds)
         rest = all_but(index_keys(index.search_fields))
@@ -130,13 +139,25 @@ class Parts:
         self.neighbours = Neighbouring(client, bounds) if nearby.on else None
         self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
 
+        self.experimenting: Callable[[InFlight], InFlight] | None = None
+        if experiments := dict(sorted(settings.experiments.items())):
+            normalise = decoder.normalise
+            admit = ExperimentAdmission(admit, experiments, normalise.planner, normalise.policies, metrics)
+            self.searches, self.experimenting = ExperimentSearches(searches), Experimenting(metrics)
+            asked = {leg for each in experiments.values() for leg in settings.recipes[each.recipe].fusion.legs}
+            self.legs += [trial_leg(leg.name, client, bounds) for leg in built if leg.name in asked]
+
         models = [each.model if each is not None else None for each in (embedder, encoder)]
         self.decoder: Callable[[Message], InFlight] = decoder
         self.admission: Callable[[InFlight], InFlight] = admit
         if (names := query.own_names(settings)) is not None and names.columns:
             self.decoder, self.admission = names.around(decoder), names.around(admit)
-        publisher = Publisher(member.way_out, models[0], decoder.normalise.cursors, models[1], names)
-        self.finaliser = Finaliser(publisher, self.answers)
+        of = (member.way_out, models[0], decoder.normalise.cursors, models[1], names)
+        topic = settings.kafka.topics.experiments
+        self.finaliser = Finaliser(Publisher(*of), self.answers)
+        if experiments and topic is not None:
+            publisher = ExperimentPublisher(*of, tokens=query.tokens(settings))
+            self.finaliser = ExperimentFinaliser(publisher, self.answers, topic)
 
 
 def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, tokens: bool) -> Embeddings:

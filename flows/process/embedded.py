@@ -106,8 +106,7 @@ def start_with_settings(
     topics = settings.kafka.topics
     with EmbeddedBroker() as broker:
         settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
-        roles = (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks, topics.rules)
-        for topic in filter(None, roles):
+        for topic in filter(None, topics.model_dump(exclude={"reply_to"}).values()):
             broker.create_topic(topic)
         with InProcess(settings, provider) as in_process:
             yield Embedded(settings, in_process)

@@ -24,10 +24,12 @@ _HEADER: Final = 10
 class RecordForm(Enum):
     """The form of an output record: `operators.delivery.way_out` decides it.
 
-    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
+    A refusal is the result `invalid` of a refused message. Its dead letter goes with it. A comparison of an experiment
+    goes with a result.
     """
 
     RESULT = auto()
+    COMPARISON = auto()
     REFUSAL = auto()
     SHORT_REFUSAL = auto()
     WATERMARK = auto()

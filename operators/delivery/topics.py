@@ -140,11 +140,17 @@ def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
     plain = (roles.queries, *roles.listed_replies, roles.documents, roles.dead_letters)
-    compacted = (roles.watermarks, *([roles.rules] if roles.rules is not None else []))
-    return {**{name: {} for name in plain}, **dict.fromkeys(compacted, _COMPACTED)}
+    wanted = dict.fromkeys((*plain, roles.experiments, roles.preferences), _PLAIN)
+    wanted |= dict.fromkeys((roles.watermarks, roles.rules), _COMPACTED) | {roles.feedback: _TIMED}
+    return {name: {**options} for name, options in wanted.items() if name is not None}
 
 
-_COMPACTED: Final = {
+_PLAIN: Final[Mapping[str, str]] = {}
+
+_TIMED: Final[Mapping[str, str]] = {"message.timestamp.type": "LogAppendTime"}
+"""The broker's own times: they rise within a partition, whatever clocks clients have."""
+
+_COMPACTED: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
     # Kafka never compacts the segment that it writes to, and every search replica reads the whole topic at its start.
     "segment.ms": "600000",

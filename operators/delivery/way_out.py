@@ -12,7 +12,8 @@ topic.
 
 What a topic refuses in spite of that takes its next form, until one is taken:
 1. A result becomes a dead letter without payload and its refusal. A watermark becomes that dead letter alone.
-2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone.
+2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone. A comparison of an
+   experiment is left out: its result goes alone.
 3. A dead letter gets the time of sending, with the message's own in a header, as has from the start one that is more
    than a day old, for its topic would delete it by that; and an empty key if it has none, as a compacted topic demands.
 4. A dead letter that is refused again, or is too large, loses its payload.
@@ -133,7 +134,7 @@ class WayOut:
         match record.form:
             case RecordForm.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
-            case RecordForm.REFUSAL | RecordForm.SHORT_REFUSAL:
+            case RecordForm.REFUSAL | RecordForm.SHORT_REFUSAL | RecordForm.COMPARISON:
                 return self._tell(record)
             case RecordForm.DEAD_LETTER if not refusal.of_size and (
                 record.timestamp_ms is not None or record.key is None

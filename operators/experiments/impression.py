@@ -7,9 +7,8 @@ read it: who knows the side may favour it. The reader tries both.
 
 import base64
 import hmac
+import json
 from typing import Final, NamedTuple
-
-import orjson
 
 from schemas.errors import invalid
 from schemas.preference import Side
@@ -43,7 +42,7 @@ class TokenCodec:
     def write(self, impression: Impression) -> str:
         """The impression's token; the same impression has the same token."""
         name, side, *rest = impression
-        body = _VERSION + orjson.dumps([name, *rest])
+        body = _VERSION + json.dumps([name, *rest], ensure_ascii=False, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(body + self._tag(body, side)).rstrip(b"=").decode("ascii")
 
     def read(self, token: str) -> Impression:
@@ -55,7 +54,7 @@ class TokenCodec:
         body, tag = content[:-_TAG], content[-_TAG:]
         for side in SIDES:
             if hmac.compare_digest(tag, self._tag(body, side)):
-                name, *rest = orjson.loads(body[1:])
+                name, *rest = json.loads(body[1:])
                 return Impression(name, side, *rest)
         raise invalid("token", "changed, or signed with another secret", token[:80])
 

@@ -2,8 +2,9 @@
 
 URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
 depth of the pool (2) or the last order value (8, where there is one), the last results (4 each), the state (16, where
-there is one), and 16 bytes of HMAC-SHA256 over all before. All big-endian. `kind` names the optional parts, so each
-cursor has one spelling, and any other text is rejected. The version is 3 with results, which version 2 did not have.
+there is one), and 16 bytes of HMAC-SHA256 over all before. Ahead of the state is the draft that the pages of an
+experiment show (20). All big-endian. `kind` names the optional parts, so each cursor has one spelling, and any other
+text is rejected. The version is 3 with results or a draft, which version 2 did not have.
 
 Without a secret the key is public: a damaged cursor is found, a forged one is not.
 """
@@ -16,6 +17,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from operators.experiments.team_draft import DRAFT
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import unix_seconds
 
@@ -30,8 +32,11 @@ _OFFSET, _AFTER_NONE, _AFTER_INTEGER, _AFTER_FLOAT = range(4)
 _VALUES: Final = [struct.Struct(form) for form in (">H", ">", ">q", ">d")]
 """By the kind of position: its depth, or its order value."""
 
-_STATED, _CONTINUED, _LISTED = 0x10, 0x20, 0x40
-"""The bits of `kind` that say that there is a state, that the pages are of several, and that there are results."""
+_STATED, _CONTINUED, _LISTED, _DRAFTED = 0x10, 0x20, 0x40, 0x80
+"""The bits of `kind`: there is a state, the pages are of several, there are results, there is a draft."""
+
+_LATER: Final = _CONTINUED | _LISTED | _DRAFTED
+"""The parts that version 2 did not have."""
 
 _ID: Final = 4
 """Bytes of a result's digest."""
@@ -39,7 +44,7 @@ _ID: Final = 4
 MOST_GIVEN: Final = 72
 """Results that a cursor knows: with more it would be longer than a query takes."""
 
-_LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2) // 3
+_LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + DRAFT.size + _DIGEST + _TAG) * 4 + 2) // 3
 """Characters of the longest cursor."""
 
 
@@ -67,7 +72,7 @@ class Cursor:
 
     `query` and `state` are digests of 16 bytes; `now` is the first page's clock in Unix seconds, which later ones keep.
     `given` has a digest of each of the last results. `continued`: the pages are cut from several states, so that only
-    the results themselves say what was given.
+    the results themselves say what was given. `draft`: the draft of an experiment, as `Draft.write` writes it.
     """
 
     query: bytes
@@ -76,6 +81,7 @@ class Cursor:
     position: PoolSlice | After
     given: tuple[bytes, ...] = ()
     continued: bool = False
+    draft: bytes = b""
 
 
 def result_digests(*ids: str) -> list[bytes]:
@@ -114,13 +120,16 @@ class CursorCodec:
             raise ValueError("a cursor's now is within the calendar")
         if len(cursor.given) > MOST_GIVEN or len(given) != len(cursor.given) * _ID:
             raise ValueError(f"a cursor has {MOST_GIVEN} results at most, of {_ID} bytes")
+        if len(cursor.draft) not in {0, DRAFT.size}:
+            raise ValueError(f"a cursor's draft has {DRAFT.size} bytes")
         flags = kind | _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
-        version = _LISTING if flags & (_CONTINUED | _LISTED) else _VERSION
+        flags |= _DRAFTED * bool(cursor.draft)
+        version = _LISTING if flags & _LATER else _VERSION
         try:
             head = _HEAD.pack(version, flags, cursor.query, cursor.now, count) + _VALUES[kind].pack(*value)
         except struct.error:
             raise ValueError("a number of a cursor has more bits than its place") from None
-        body = head + given + (state or b"")
+        body = head + given + cursor.draft + (state or b"")
         return _spell(body + self._tag(body))
 
     def read(self, text: str) -> Cursor:
@@ -152,10 +161,11 @@ def _parse(body: bytes) -> Cursor | None:
     if len(body) < _HEAD.size:
         return None
     version, flags, query, now, count = _HEAD.unpack_from(body)
-    stated, listed, kind = flags & _STATED, bool(flags & _LISTED), flags & ~(_STATED | _CONTINUED | _LISTED)
-    if kind >= len(_VALUES) or not _is_time(now) or (version == _LISTING) != bool(flags & (_CONTINUED | _LISTED)):
+    stated, listed, kind = flags & _STATED, bool(flags & _LISTED), flags & ~(_STATED | _LATER)
+    if kind >= len(_VALUES) or not _is_time(now) or (version == _LISTING) != bool(flags & _LATER):
         return None
-    start, end = _HEAD.size + _VALUES[kind].size, len(body) - _DIGEST * bool(stated)
+    start, last = _HEAD.size + _VALUES[kind].size, len(body) - _DIGEST * bool(stated)
+    end = last - DRAFT.size * bool(flags & _DRAFTED)
     results = body[start:end]
     if end < start or bool(results) != listed or len(results) % _ID or len(results) > MOST_GIVEN * _ID:
         return None
@@ -165,7 +175,8 @@ def _parse(body: bytes) -> Cursor | None:
     if (kind == _OFFSET and not value) or (kind == _AFTER_FLOAT and not math.isfinite(value)):
         return None
     position = PoolSlice(count, value) if kind == _OFFSET else After(value, count)
-    return Cursor(query, body[end:] if stated else None, now, position, given, bool(flags & _CONTINUED))
+    state = body[last:] if stated else None
+    return Cursor(query, state, now, position, given, bool(flags & _CONTINUED), body[end:last])
 
 
 def _is_time(now: float) -> bool:

@@ -94,8 +94,9 @@ def defect(name: str, source: Rejectable, error: Exception) -> Any:
 
 
 @operator
-def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str | None = None) -> Batches:
+def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any] | None, name: str | None = None) -> Batches:
     """Apply `step` to each item that isn't answered; dead letters name the stage `name`, by default its step id.
+    Without a step nothing is built.
 
     >>> from types import SimpleNamespace as Item
     >>> from bytewax import testing
@@ -109,6 +110,8 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
     >>> left
     [[namespace(name='Alan', answered=True), 'Hello Ada']]
     """
+    if step is None:
+        return up
     stage = name if name is not None else step_id.rpartition(".")[2]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:

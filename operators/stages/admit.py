@@ -153,7 +153,7 @@ class Admission:
         retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
         retrieval.terms = query_vector(retrieval.words)
         if retrieval.capabilities.has("fuzzy") and FUZZY in query.asked.plan.recipe.fusion.legs:
-            retrieval.trigrams = trigrams_of_query(_without_forms(retrieval.words))
+            retrieval.trigrams = trigrams_of_query(without_forms(retrieval.words))
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         able, expression = retrieval.capabilities.matches_words(retrieval.filtered), parsed.expression
@@ -170,7 +170,7 @@ class Admission:
             retrieval.terms, retrieval.analyser = bm25.query(like.text), bm25.name
 
 
-def _without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
+def without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
     """A query's words as documents have them; its forms follow, and cover the same atoms."""
     covered: set[int] = set()
     for word in words:

@@ -107,7 +107,7 @@ class SearchLeg(QueryStage[Search, Found]):
         item.retrieval.legs_left -= 1
         return not item.retrieval.legs_left
 
-    def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
+    def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight | None:
         item.retrieval.found[self.name] = outcome
         return item
 

@@ -28,6 +28,8 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
 
+SHARES: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
 FLOW: Final = "flow"
 
 OK: Final = "ok"
@@ -154,6 +156,16 @@ class FlowMetrics:
         self._rules_refused = gauge("rules_refused", "Records of the topic rules that were no rule.")
         self._rules_behind = gauge("rules_behind", "1 while rules cannot be read, and those that were read hold.")
         self._tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
+        self.experiments = counter(
+            "experiment_queries",
+            "Queries that an experiment chose, by what became of the second ranking: compared, left_out or unfit.",
+            "experiment",
+            "mode",
+            "outcome",
+        )
+        self.overlap = histogram(
+            "experiment_overlap", "Rank-biased overlap of both rankings of a query.", "experiment", buckets=SHARES
+        )
         self.decayed = counter("decay_applied", "Queries that were ranked by age.")[()]
 
         self._in_flight = gauge("in_flight", "Messages read and not committed.")

@@ -163,6 +163,9 @@ def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> It
         yield f"{needing} needs {' and '.join(map(' or '.join, absent))}"
 
 
+_LEARNING: Final = ("experiments", "feedback", "preferences")
+
+
 class Topics(Section):
     """The topic of each role. Two deployments on one Kafka cluster need different names."""
 
@@ -174,6 +177,11 @@ class Topics(Section):
     """Compacted topic: how far each namespace is indexed."""
     rules: TopicName | None = None
     """Compacted topic: rules, read by the search flow; null: there are none."""
+    experiments: TopicName | None = None
+    """Comparisons of two rankings, written by the search flow; null: there are no experiments."""
+    feedback: TopicName | None = Field(default=None, description="Users' actions on results; null: none are read.")
+    preferences: TopicName | None = None
+    """What users preferred, one record a query, written by `rankstream learn`; null: nothing is learnt."""
     reply_to: list[TopicPattern] = Field(default=[])
     """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
     fits; these need not exist at the start."""
@@ -188,7 +196,7 @@ class Topics(Section):
     def _for_results_only(cls, topics: list[str], info: ValidationInfo) -> list[str]:
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
-        others = ("queries", "documents", "dead_letters", "watermarks", "rules")
+        others = ("queries", "documents", "dead_letters", "watermarks", "rules", *_LEARNING)
         if taken := [role for role in others if info.data.get(role) is not None and matches(info.data[role], topics)]:
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
@@ -198,6 +206,7 @@ class Topics(Section):
         roles: dict[str | None, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
+        roles.pop(None, None)
         yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
 
 

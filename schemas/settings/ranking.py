@@ -20,13 +20,13 @@ GROUPING: Final = Reference(
     "nothing to group by; add it to qdrant.indexes",
     lambda root, name: root.qdrant.of_another_tool or name in root.qdrant.grouping_fields,
 )
-_RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.recipes)
+RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.recipes)
 
 
 class Profile(Section):
     """A trade of quality against time, chosen by a query by name."""
 
-    recipe: Annotated[str, _RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
+    recipe: Annotated[str, RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = 100
     """Candidates that each leg is asked for; at least one page. More finds more, and costs more."""

@@ -14,6 +14,7 @@ from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
+from schemas.settings.experiments import Experiment, ExperimentName, find_misfits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
@@ -133,6 +134,8 @@ class Settings(Section, BaseSettings):
     profiles: Answer[Profiles] = {}
     recipes: Answer[Recipes] = {}
     decay: Answer[DecaySettings] = DecaySettings()
+    experiments: Answer[Newer[dict[ExperimentName, Experiment]]] = Field(default={})
+    """Name -> another recipe that is tried on some of the queries: in shadow, or mixed with their own."""
     policies: PolicySettings = PolicySettings()
     firewall: Answer[FirewallSettings] = FirewallSettings()
     cache: CacheSettings = CacheSettings()
@@ -172,6 +175,8 @@ class Settings(Section, BaseSettings):
                 yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
                 yield "rerank.kind: chat asks a chat model, and chat.kind is none"
+        signed = bool(self.cursor.find_changed(("signing_secret", "signing_secret_file")))
+        yield from find_misfits(self.experiments, self.recipes, self.kafka.topics.experiments, signed=signed)
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
             yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"
