@@ -214,7 +214,9 @@ def test_pages_continue_the_draft(shop: Shop, policy: str) -> None:
         assert [id_ for each in pages for id_ in ids(each)] == ids(whole)
         read, given = TokenCodec(SECRET.encode()).read, [hit for each in pages for hit in each["results"]]
         issued = {read(hit["token"]).issued_ms for hit in given if "token" in hit}
-        assert [read(hit["token"]).rank for hit in given if "token" in hit] == list(range(sum("token" in h for h in given)))
+        assert [read(hit["token"]).rank for hit in given if "token" in hit] == list(
+            range(sum("token" in h for h in given))
+        )
         assert len(issued) == 1
     shop.read()
     assert not [each for page in pages[1:] for each in shop.comparisons.get(page["query_id"], [])]
