@@ -21,11 +21,12 @@ from flows.cli.ingestion import read_to_ends
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.evaluation.metrics import mean, qrels_lines
 from operators.experiments.click_model import fit_clicks, join_clicks
-from operators.experiments.sequential import SequentialTest, Votes
+from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import json_object, validate
 from schemas.preference import Comparison, Preference
 from schemas.settings import Settings
+from schemas.settings.experiments import Until
 from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", Comparison, Preference)
@@ -45,31 +46,14 @@ def experiment(
     Nothing is switched. With `until` in the experiment's settings, it says if the experiment has ended.
     """
     settings = begin(config)
-    preferences, comparisons = read_experiment(settings, name)
     known = settings.experiments.get(name)
-    until = known.until if known is not None else None
-    test = SequentialTest(until.alpha, until.power, until.effect) if until is not None else SequentialTest()
-    of_namespaces = count_votes(preferences, comparisons)
-    votes = Votes(*map(sum, zip(*of_namespaces.values(), strict=True)))
-    report = {
-        "experiment": name,
-        "standing": test.judge(votes, until.at_most if until is not None else None),
-        **figures(test, votes),
-        "alpha": test.alpha,
-        "power": test.power,
-        "effect": test.effect,
-        "still_needed": test.count_needed(votes),
-        "robots": sum(each.robot for each in preferences.values()),
-        "late": sum(each.late for each in preferences.values()),
-        "namespaces": {each: figures(test, some) for each, some in sorted(of_namespaces.items())},
-        "guards": guards(comparisons),
-    }
+    report = make_report(name, known.until if known is not None else None, *read_experiment(settings, name))
     if as_json:
         emit(report)
     else:
         for line in describe_report(report):
             say(out, line)
-        out.print(votes_table(report["namespaces"]))
+        out.print(votes_table(report))
 
 
 def judgements(
@@ -137,6 +121,29 @@ def _read(settings: Settings, topic: str, kind: type[Written], name: str) -> Ite
                 yield found
 
 
+def make_report(
+    name: str, until: Until | None, preferences: Mapping[str, Preference], comparisons: Mapping[str, Comparison]
+) -> dict[str, Any]:
+    """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
+    plan = until if until is not None else Until()
+    test = SequentialTest(plan.alpha, plan.power, plan.effect)
+    of_namespaces = count_votes(preferences, comparisons)
+    votes = Votes(*map(sum, zip(*of_namespaces.values(), strict=True)))
+    standing = test.judge(votes, plan.at_most)
+    return {
+        "experiment": name,
+        "standing": standing,
+        **figures(test, votes),
+        "alpha": test.alpha,
+        "power": test.power,
+        "effect": test.effect,
+        "still_needed": test.count_needed(votes) if standing is Standing.RUNNING else 0,
+        "robots": sum(each.robot for each in preferences.values()),
+        "namespaces": {each: figures(test, some) for each, some in sorted(of_namespaces.items())},
+        "guards": guards(comparisons),
+    }
+
+
 def count_votes(preferences: Mapping[str, Preference], comparisons: Mapping[str, Comparison]) -> dict[str, Votes]:
     """The votes of each namespace."""
     counted, last = dict[str, Counter[str]](), max((each.issued for each in preferences.values()), default=-1)
@@ -166,6 +173,7 @@ def guards(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
         "overlap": mean([each.overlap for each in every]),
         "cpu_ms": mean([each.cpu_ms for each in every]),
         "calls": mean([each.calls for each in every]),
+        "unread": mean([each.unread for each in every]),
     }
 
 
@@ -173,25 +181,23 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     """The verdict in lines, for people."""
     yield f"{report['experiment']}: {report['standing']}"
     if report["preference"] is not None:
-        interval = (
-            f"{1 - report['alpha']:.0%} interval {report['low']:.3f} to {report['high']:.3f}, at all looks together"
-        )
-        yield f"preference for b: {report['preference']:.3f}, {interval}"
-    needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
-    planned = f"for a preference of {0.5 + report['effect']:g} with a power of {report['power']:.0%}"
-    yield f"queries still needed {planned}: {needed}"
+        ends = f"{report['low']:.3f} to {report['high']:.3f}"
+        yield f"preference for b: {report['preference']:.3f}; {1 - report['alpha']:.0%} interval, at all looks: {ends}"
+    if report["standing"] is Standing.RUNNING:
+        needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
+        yield f"queries still needed to find {0.5 + report['effect']:g} with a power of {report['power']:.0%}: {needed}"
     guard = report["guards"]
-    empty = f"{guard['empty']['a']} empty of a, {guard['empty']['b']} of b"
-    cost = f"the second ranking costs {guard['cpu_ms']:.2f} ms of CPU and {guard['calls']:.2f} calls"
-    yield f"queries compared: {guard['compared']:,} ({empty}), mean overlap {guard['overlap']:.2f}; {cost}"
-    yield f"left out: {report['robots']} queries of robots; clicks that came too late: {report['late']}"
+    empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
+    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"
+    means = f"overlap {guard['overlap']:.2f}, {guard['unread']:.1f} documents without a score of the reranker"
+    yield f"in the mean: {means}, {guard['cpu_ms']:.2f} ms of CPU and {guard['calls']:.2f} calls for b"
 
 
-def votes_table(namespaces: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row a namespace. Each interval holds by itself: of twenty, one may be wrong."""
+def votes_table(report: Mapping[str, Any]) -> Table:
+    """A row for all votes, and one a namespace: each interval holds by itself, so one of twenty may be wrong."""
     table = Table("namespace", "for b", "for a", "ties", "no click", "preference", "interval")
-    for name, each in namespaces.items():
-        counts = (str(each[key]) for key in ("wins", "losses", "ties", "silent"))
+    for name, each in (("(all)", report), *report["namespaces"].items()):
+        counts = (str(each[key]) for key in Votes._fields)
         preference = "-" if each["preference"] is None else f"{each['preference']:.3f}"
         table.add_row(printable(name), *counts, preference, f"{each['low']:.3f} to {each['high']:.3f}")
     return table
