@@ -75,23 +75,37 @@ def judgements(
         if path.exists():
             raise typer.BadParameter(f"{path} exists")
     preferences, comparisons = read_experiment(settings, experiment)
+    say(out, write_judgements(preferences, comparisons, queries, qrels, least))
+
+
+def write_judgements(
+    preferences: Mapping[str, Preference],
+    comparisons: Mapping[str, Comparison],
+    queries: Path,
+    qrels: Path,
+    least: float,
+) -> str:
+    """Write both files, with documents that have at least `least` looks, and return what they hold, in words.
+
+    Raises InputError if there is no such document, and OSError if a file exists.
+    """
     pages, texts, left_out = join_clicks(comparisons.values(), preferences.values())
     model = fit_clicks(pages)
-    judged = {
-        question: {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least}
-        for question, documents in sorted(model.documents.items())
-    }
     left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
-    found = {question: grades for question, grades in judged.items() if grades}
-    if not found:
+    judged = {
+        question: grades
+        for question, documents in sorted(model.documents.items())
+        if (grades := {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least})
+    }
+    if not judged:
         raise InputError(DeadLetterClass.INVALID, f"no document has {least:g} looks in {len(pages)} pages{left}")
     with queries.open("x", encoding="utf-8") as asked, qrels.open("x", encoding="utf-8") as graded:
-        for question, grades in found.items():
+        for question, grades in judged.items():
             text = texts[question]
             query_id = name_query(text, question.namespace)
             asked.write(json_line({"query_id": query_id, "namespace": question.namespace, "text": text}) + "\n")
             graded.writelines(qrels_lines(query_id, grades))
-    say(out, f"{sum(map(len, found.values()))} judgements of {len(found)} queries, from {len(pages)} pages{left}")
+    return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
 
 
 def read_experiment(settings: Settings, name: str) -> tuple[dict[str, Preference], dict[str, Comparison]]:
