@@ -101,9 +101,8 @@ def write_judgements(
         raise InputError(DeadLetterClass.INVALID, f"no document has {least:g} looks in {len(pages)} pages{left}")
     with queries.open("x", encoding="utf-8") as asked, qrels.open("x", encoding="utf-8") as graded:
         for question, grades in judged.items():
-            text = texts[question]
-            query_id = name_query(text, question.namespace)
-            asked.write(json_line({"query_id": query_id, "namespace": question.namespace, "text": text}) + "\n")
+            query_id, namespace = name_query(question.text, question.namespace), question.namespace
+            asked.write(json_line({"query_id": query_id, "namespace": namespace, "text": texts[question]}) + "\n")
             graded.writelines(qrels_lines(query_id, grades))
     return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
 

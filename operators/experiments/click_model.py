@@ -117,7 +117,7 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
     heard = {each.query_id: each for each in preferences}
     last = max((each.issued for each in heard.values()), default=-1)
     pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
-    for each in comparisons:
+    for each in sorted(comparisons, key=lambda each: each.issued):
         preference = heard.get(each.query_id)
         if each.mode != "interleave" or not each.shown:
             left_out["not interleaved"] += 1

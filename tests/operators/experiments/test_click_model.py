@@ -97,8 +97,8 @@ def test_pages_are_joined_with_their_clicks() -> None:
     whatever case; clicks on further pages are none of this page.
     """
     every = [
-        comparison("1", 10),
         comparison("2", 20, text="garden hose"),
+        comparison("1", 10),
         comparison("3", 31),
         comparison("4", 15, text=None),
         comparison("5", 15, mode="shadow"),
