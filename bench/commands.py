@@ -46,6 +46,7 @@ from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
+from flows.assembly.delivery import connect
 from flows.cli.evaluate.evaluation import describe_lost
 from flows.process import logs
 from operators.experiments.sequential import SequentialTest
@@ -336,9 +337,11 @@ def experimented(queries: int, runs: int, as_json: bool) -> int:
 def crowded(arguments: argparse.Namespace) -> int:
     """Have a simulated crowd ask and click; the exit code, 1 if no result had a token. Raises RankstreamError."""
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    queries, clicks = crowd.visit(arguments.config, arguments.queries, arguments.qrels, arguments.users, arguments.seed)
-    out.print(f"{queries} queries asked, {clicks} clicks sent")
-    return 0 if clicks else 1
+    settings = load(arguments.config)
+    wishes = crowd.read_wishes(arguments.queries, arguments.qrels, arguments.users, arguments.seed)
+    clicked = crowd.visit(connect(settings.kafka), settings.kafka.topics, wishes, arguments.seed)
+    out.print(f"{len(wishes)} queries asked, {len(clicked)} with a click")
+    return 0 if clicked else 1
 
 
 def _show(measured: dict[str, Any], as_json: bool, *tables: Table) -> None:

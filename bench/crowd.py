@@ -18,16 +18,15 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from flows.assembly.delivery import connect
 from flows.cli.evaluate.evaluation import read_qrels, to_event
 from flows.cli.ingestion import read_jsonl
 from flows.cli.query import QueryClient
-from operators.delivery.client import ProducerRecord
+from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.experiments.impression import SIDES
 from operators.experiments.team_draft import team_draft
 from schemas.errors import ConfigError
 from schemas.preference import Click, Comparison, Preference, Shown
-from schemas.settings import load
+from schemas.settings import Topics
 
 LENGTH: Final = 10
 """Results of a page."""
@@ -109,37 +108,44 @@ def ask(
     return comparison, Preference(**about, a=a, b=b, preferred=preferred, clicks=clicks)
 
 
+Wish = tuple[dict[str, Any], Mapping[str, int]]
+"""A query event, and the grades of the documents that its user looks for."""
+
+
 def react(
     crowd: Crowd, result: Mapping[str, Any], grades: Mapping[str, int], chance: random.Random
 ) -> Iterator[dict[str, str]]:
     """The feedback of one user to a result: a message for each click, on hits that have a token."""
-    hits = result["results"]
-    for rank in crowd.read([grades.get(hit["id"], 0) for hit in hits], chance):
+    hits, highest = result["results"], len(crowd.attraction) - 1
+    for rank in crowd.read([min(highest, grades.get(hit["id"], 0)) for hit in hits], chance):
         if "token" in hits[rank]:
             yield {"token": hits[rank]["token"], "action": "click"}
 
 
-def visit(config: Path, queries: Path, qrels: Path, users: int, seed: int) -> tuple[int, int]:
-    """Have users ask each query of a file, and send their feedback; the numbers of queries and of clicks.
+def read_wishes(queries: Path, qrels: Path, users: int, seed: int) -> list[Wish]:
+    """The wishes of so many users for each judged query of a file. Raises InputError and OSError."""
+    judged = read_qrels(qrels)
+    return [
+        ({**to_event(query), "query_id": f"crowd-{seed}-{user}-{query['query_id']}"}, judged[query["query_id"]])
+        for user in range(users)
+        for query in read_jsonl(queries)
+        if query["query_id"] in judged
+    ]
 
-    Raises ConfigError without a topic for feedback, InputError, DeliveryError and OSError.
+
+def visit(client: KafkaClient, topics: Topics, wishes: Sequence[Wish], seed: int) -> set[str]:
+    """Have users ask, and send their feedback; the ids of queries with a click.
+
+    Raises ConfigError without a topic for feedback, and DeliveryError.
     """
-    settings, crowd, chance = load(config), Crowd(), random.Random(seed)
-    feedback, judged = settings.kafka.topics.feedback, read_qrels(qrels)
-    if feedback is None:
+    if topics.feedback is None:
         raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
-    asked = {
-        f"crowd-{seed}-{user}-{query['query_id']}": query for user in range(users) for query in read_jsonl(queries)
-    }
-    events = ({**to_event(query), "query_id": id_, "limit": LENGTH} for id_, query in asked.items())
-    client, clicks = connect(settings.kafka), 0
-    with QueryClient.connect(client, settings.kafka.topics) as query_client, closing(client.plain_producer()) as sender:
-        for result in query_client.ask(events, _TIMEOUT):
-            grades = judged.get(asked[result["query_id"]]["query_id"], {})
-            # A grade above the highest attracts as that.
-            known = {id_: min(grade, len(crowd.attraction) - 1) for id_, grade in grades.items()}
-            messages = [*react(crowd, result, known, chance)]
-            key = result["query_id"].encode()
-            sender.send([ProducerRecord(feedback, key, orjson.dumps(each)) for each in messages])
-            clicks += len(messages)
-    return len(asked), clicks
+    crowd, chance, clicked = Crowd(), random.Random(seed), set[str]()
+    grades = {event["query_id"]: looked_for for event, looked_for in wishes}
+    with QueryClient.connect(client, topics) as query_client, closing(client.plain_producer()) as sender:
+        for result in query_client.ask(({**event, "limit": LENGTH} for event, _ in wishes), _TIMEOUT):
+            key = result["query_id"]
+            messages = [orjson.dumps(each) for each in react(crowd, result, grades[key], chance)]
+            sender.send([ProducerRecord(topics.feedback, key.encode(), each) for each in messages])
+            clicked |= {key} if messages else set()
+    return clicked
