@@ -101,6 +101,11 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     return ClickModel(look.tolist(), found)
 
 
+def identify_query(record: Comparison | Preference) -> tuple[str, str, int]:
+    """The identity of the record's query: clients may use a query_id again."""
+    return record.namespace, record.query_id, record.issued
+
+
 class Impressions(NamedTuple):
     """The pages of an experiment, the first text of each question, and the number of queries left out by reason."""
 
@@ -114,11 +119,11 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
 
     Queries later than the last preference are left out: their users may still click.
     """
-    heard = {each.query_id: each for each in preferences}
+    heard = {identify_query(each): each for each in preferences}
     last = max((each.issued for each in heard.values()), default=-1)
     pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
     for each in sorted(comparisons, key=lambda each: each.issued):
-        preference = heard.get(each.query_id)
+        preference = heard.get(identify_query(each))
         if each.mode != "interleave" or not each.shown:
             left_out["not interleaved"] += 1
         elif each.text is None:
