@@ -84,6 +84,7 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     passed = shown - clicked_on
     mean = clicked_on.sum() / max(shown.sum(), 1.0)
     of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(at, shown), 1.0)
+    # What begins at 1 stays there: the first rank is looked at.
     attraction, look = np.full(len(numbers), mean), 1 / (1 + np.arange(len(of_rank)))
     for _ in range(_STEPS):
         before, one, other = attraction, attraction[pair], look[at]
@@ -91,7 +92,6 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
         attracted, looked = one * (1 - other) / no_click, other * (1 - one) / no_click
         attraction = (np.bincount(pair, clicked_on + passed * attracted) + _WEIGHT * mean) / of_pair
         look = np.bincount(at, clicked_on + passed * looked) / of_rank
-        look[:1] = 1.0
         if np.abs(attraction - before).max(initial=0.0) < _SETTLED:
             break
     looks = np.bincount(pair, shown * look[at])
