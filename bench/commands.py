@@ -16,6 +16,8 @@ from bench import (
     calls,
     comparison,
     connections,
+    crowd,
+    experiments,
     micro,
     models,
     paraphrases,
@@ -44,8 +46,10 @@ from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
+from flows.assembly.delivery import connect
 from flows.cli.evaluate.evaluation import describe_lost
 from flows.process import logs
+from operators.experiments.sequential import SequentialTest
 from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
@@ -321,6 +325,23 @@ def kept(writes: Sequence[float], as_json: bool) -> int:
     rows = payloads.figures(writes)
     _show({"rows": rows}, as_json, report.payloads_table(rows))
     return 0
+
+
+def experimented(queries: int, runs: int, as_json: bool) -> int:
+    """Simulate experiments; the exit code, 1 if there are more false alarms than promised."""
+    figures = experiments.figures(queries, runs)
+    _show(figures, as_json, *report.experiments_tables(figures))
+    return 0 if figures["alarms"] <= SequentialTest().alpha else 1
+
+
+def crowded(arguments: argparse.Namespace) -> int:
+    """Have a simulated crowd ask and click; the exit code, 1 if no result had a token. Raises RankstreamError."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    settings = load(arguments.config)
+    wishes = crowd.read_wishes(arguments.queries, arguments.qrels, arguments.users, arguments.seed)
+    clicked = crowd.visit(connect(settings.kafka), settings.kafka.topics, wishes, arguments.seed)
+    out.print(f"{len(wishes)} queries asked, {len(clicked)} with a click")
+    return 0 if clicked else 1
 
 
 def _show(measured: dict[str, Any], as_json: bool, *tables: Table) -> None:

@@ -125,6 +125,23 @@ def rules_table(figures: Mapping[str, Any]) -> Table:
     return shown
 
 
+def experiments_tables(figures: Mapping[str, Any]) -> tuple[Table, Table]:
+    """A row a known preference, with the queries that both tests need; a row a crowd, with the error of each model."""
+    alarms = f"{100 * figures['alarms']:.1f} % without a difference"
+    needed = _table(
+        f"Queries by which this share of experiments has a winner: {alarms}",
+        *("preference", "click-through", "draft 50 %", "80 %", "A/B 50 %", "80 %"),
+    )
+    for row in figures["preferences"]:
+        through = ", ".join(f"{100 * each:.1f} %" for each in row["click_through"])
+        queries = (f"{each:,.0f}" for each in (*row["sequential"], *row["ab"]))
+        needed.add_row(f"{row['preference']:.2f}", through, *queries)
+    errors = _table("Error of attractiveness", "users", *figures["models"][0]["error"])
+    for row in figures["models"]:
+        errors.add_row(row["users"], *(f"{each:.2f}" for each in row["error"].values()))
+    return needed, errors
+
+
 def goals_table(report: Mapping[str, Any]) -> Table:
     """A row a goal: the bound, and what was measured."""
     shown = _table("Beside the asyncio service", "client", "load", "", "goal", "measured", "met")

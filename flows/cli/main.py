@@ -31,6 +31,8 @@ COMMANDS: Final = {
     "tune": "evaluate.tune",
     "compare": "evaluate.command",
     "rank": "rank",
+    "experiment": "experiment",
+    "judgements": "experiment",
     "rules": "rules",
     "topics": "collections",
     "collections": "collections",

@@ -20,7 +20,7 @@ class Until(Section):
     """Probability of a false alarm at most, over all looks."""
     power: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Probability of finding a preference of .5 plus `effect`, by which the queries still needed are said."""
-    effect: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    effect: Annotated[float, Field(ge=0.005, lt=0.5)] = 0.05
     """Least preference that matters, as its distance from .5."""
     at_most: Count | None = Field(default=None, description="Queries after which it ends; null: no bound.")
 

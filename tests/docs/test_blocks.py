@@ -51,6 +51,11 @@ TESTED: Final = {
     ),
     ("docs/how-to/search-page.md", "python"): "tests/docs/test_search_page.py::test_a_shops_page",
     ("docs/how-to/rules.md", "json"): "tests/docs/test_how_to.py::test_the_rules_of_the_page_work",
+    **{
+        ("docs/how-to/experiments.md", language): "tests/docs/test_experiments_page.py::test_a_click_becomes_feedback"
+        for language in ("javascript", "python")
+    },
+    ("docs/how-to/experiments.md", "text"): "tests/docs/test_experiments_page.py::test_the_verdict_is_one",
     ("docs/how-to/own-stage.md", "python"): "tests/docs/test_how_to.py::test_a_stage_of_ones_own_runs",
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
     **{
@@ -118,6 +123,8 @@ def test_commands_are_ones(block: Block, tmp_path: Path, monkeypatch: pytest.Mon
         "results.jsonl",
         "deletions.jsonl",
         "rules.jsonl",
+        "clicked.jsonl",
+        "clicked.txt",
     ):
         (tmp_path / file).touch()
     # The runs that `evaluate` writes.

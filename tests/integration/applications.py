@@ -55,14 +55,14 @@ def typescript(file: Path, directory: Path) -> Application:
 
 
 def _node(file: Path, directory: Path, *packages: str) -> Application:
-    _need("node", "npm")
+    need("node", "npm")
     _run(["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", *packages], directory)
     return ["node", str(file)], {"NODE_PATH": str(directory / "node_modules")}
 
 
 def go(file: Path, directory: Path) -> Application:
     """The command of a program with franz-go, which is built once."""
-    _need("go")
+    need("go")
     (directory / "go.mod").write_text("module asking\n\ngo 1.21\n")
     _run(["go", "mod", "edit", f"-require={FRANZ}"], directory)
     _run(["go", "mod", "tidy"], directory)
@@ -71,7 +71,8 @@ def go(file: Path, directory: Path) -> Application:
     return [str(directory / "asking")], {}
 
 
-def _need(*commands: str) -> None:
+def need(*commands: str) -> None:
+    """Skip the test, or fail on CI, if one of the programs is not here."""
     if absent := [command for command in commands if shutil.which(command) is None]:
         missing(f"the application needs {' and '.join(absent)}")
 

@@ -54,8 +54,7 @@ class JudgementFile:
         for id_, query in self.set.items():
             if _plain(str(query.get("text"))) == asked and query.get("namespace", namespace) == namespace:
                 return id_
-        identity = f"{namespace}\n{asked}".encode()
-        return f"q-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"
+        return name_query(text, namespace)
 
     def grades_of(self, query: str) -> Mapping[str, int]:
         """The grades of a query's documents."""
@@ -120,6 +119,12 @@ def _read_query(document: dict[str, Any]) -> dict[str, Any]:
         case {"result_id": _, "pool": {"query": dict(query)}}:
             return query
     return document
+
+
+def name_query(text: str, namespace: str) -> str:
+    """The id of a query with this text in this namespace, which is made of both."""
+    identity = f"{namespace}\n{_plain(text)}".encode()
+    return f"q-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,214 @@
+"""`rankstream experiment` and `rankstream judgements`: the ranking that users prefer, and judgements from their clicks.
+
+Both read the topics of experiments to their present ends, and write nothing to Kafka: a winner is reported, and it is
+people who switch. Queries of robots are left out. So are those without a click that are later than the last preference:
+their users may still click.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from rich.table import Table
+
+from flows.assembly.delivery import connect
+from flows.cli.config import begin
+from flows.cli.console.judgements import name_query
+from flows.cli.ingestion import read_to_ends
+from flows.cli.output import Config, Json, emit, out, say, stderr
+from operators.delivery.client import KafkaClient
+from operators.evaluation.metrics import mean, qrels_lines
+from operators.experiments.click_model import fit_clicks, identify_query, join_clicks
+from operators.experiments.sequential import SequentialTest, Standing, Votes
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.event import json_object, validate
+from schemas.preference import Comparison, Preference
+from schemas.settings import Settings
+from schemas.settings.experiments import Until
+from schemas.texts import json_line, printable
+
+Written = TypeVar("Written", Comparison, Preference)
+
+_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of a topic, and for each next record."""
+
+_LARGEST: Final = 700.0
+"""Logarithm of the largest e-value that is printed."""
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Name of the experiment.")], config: Config = None, as_json: Json = False
+) -> None:
+    """Say which of two rankings the users of an experiment prefer, with an error that holds however often you look.
+
+    Nothing is switched. With `until` in the experiment's settings, it says if the experiment has ended.
+    """
+    settings = begin(config)
+    known = settings.experiments.get(name)
+    report = make_report(name, known.until if known is not None else None, *read_experiment(settings, name))
+    if as_json:
+        emit(report)
+    else:
+        for line in describe_report(report):
+            say(out, line)
+        out.print(votes_table(report))
+
+
+def judgements(
+    experiment: Annotated[str, typer.Option(help="Name of the experiment.")],
+    queries: Annotated[Path, typer.Option(help="New JSON Lines file for the queries.")],
+    qrels: Annotated[Path, typer.Option(help="New file for the judgements, in TREC format.")],
+    config: Config = None,
+    least: Annotated[
+        float, typer.Option(min=0, help="Looks at a document for a query that a judgement needs at least.")
+    ] = 10,
+) -> None:
+    """Write judgements from the clicks of an interleaved experiment, which `evaluate` and `tune` read.
+
+    A grade is the share of users who click on the document, of those who look at it, in tenths. Exit code 1 if no
+    document was looked at often enough.
+    """
+    settings = begin(config)
+    for path in (queries, qrels):
+        if path.exists():
+            raise typer.BadParameter(f"{path} exists")
+    preferences, comparisons = read_experiment(settings, experiment)
+    say(out, write_judgements(preferences, comparisons, queries, qrels, least))
+
+
+def write_judgements(
+    preferences: Sequence[Preference], comparisons: Sequence[Comparison], queries: Path, qrels: Path, least: float
+) -> str:
+    """Write both files, with documents that have at least `least` looks, and return what they hold, in words.
+
+    Raises InputError if there is no such document, and OSError if a file exists.
+    """
+    pages, texts, left_out = join_clicks(comparisons, preferences)
+    model = fit_clicks(pages)
+    left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
+    judged = {
+        question: grades
+        for question, documents in sorted(model.documents.items())
+        if (grades := {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least})
+    }
+    if not judged:
+        raise InputError(DeadLetterClass.INVALID, f"no document has {least:g} looks in {len(pages)} pages{left}")
+    with queries.open("x", encoding="utf-8") as asked, qrels.open("x", encoding="utf-8") as graded:
+        for question, grades in judged.items():
+            query_id, namespace = name_query(question.text, question.namespace), question.namespace
+            asked.write(json_line({"query_id": query_id, "namespace": namespace, "text": texts[question]}) + "\n")
+            graded.writelines(qrels_lines(query_id, grades))
+    return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
+
+
+def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], list[Comparison]]:
+    """The records of an experiment, one of each kind a query. Raises ConfigError without its topics, InputError if
+    there are none, and DeliveryError.
+    """
+    topics = settings.kafka.topics
+    if topics.preferences is None or topics.experiments is None:
+        raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
+    client = connect(settings.kafka)
+    preferences = {identify_query(each): each for each in _read(client, topics.preferences, Preference, name)}
+    comparisons = {identify_query(each): each for each in _read(client, topics.experiments, Comparison, name)}
+    if not (preferences or comparisons):
+        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
+    return [*preferences.values()], [*comparisons.values()]
+
+
+def _read(client: KafkaClient, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
+    for record in read_to_ends(client, topic, _TIMEOUT):
+        if record.value is None:
+            continue
+        try:
+            found = validate(kind, json_object(record.value, len(record.value)))
+        except InputError as error:
+            say(stderr, f"{topic}:{record.partition.partition}:{record.offset}: left out: {error}", "red")
+        else:
+            if found.experiment == name:
+                yield found
+
+
+def make_report(
+    name: str, until: Until | None, preferences: Sequence[Preference], comparisons: Sequence[Comparison]
+) -> dict[str, Any]:
+    """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
+    plan = until if until is not None else Until()
+    test = SequentialTest(plan.alpha, plan.power, plan.effect)
+    of_namespaces = count_votes(preferences, comparisons)
+    votes = Votes(*map(sum, zip(*of_namespaces.values(), strict=True)))
+    standing = test.judge(votes, plan.at_most)
+    return {
+        "experiment": name,
+        "standing": standing,
+        **describe_votes(test, votes),
+        "alpha": test.alpha,
+        "power": test.power,
+        "effect": test.effect,
+        "still_needed": test.count_needed(votes) if standing is Standing.RUNNING else 0,
+        "robots": sum(each.robot for each in preferences),
+        "namespaces": {each: describe_votes(test, some) for each, some in sorted(of_namespaces.items())},
+        "guards": measure_guards(comparisons),
+    }
+
+
+def count_votes(preferences: Sequence[Preference], comparisons: Sequence[Comparison]) -> dict[str, Votes]:
+    """The votes of each namespace."""
+    counted, heard = dict[str, Counter[str]](), {*map(identify_query, preferences)}
+    last = max((each.issued for each in preferences), default=-1)
+    for each in preferences:
+        if not each.robot:
+            counted.setdefault(each.namespace, Counter())[each.preferred] += 1
+    for page in comparisons:
+        if page.mode == "interleave" and page.issued <= last and identify_query(page) not in heard:
+            counted.setdefault(page.namespace, Counter())["silent"] += 1
+    return {name: Votes(each["b"], each["a"], each["tie"], each["silent"]) for name, each in counted.items()}
+
+
+def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:
+    """The votes, the preference for b, its interval, and the e-value against .5, as JSON."""
+    low, high = test.interval(votes)
+    preference = votes.wins / votes.decisions if votes.decisions else None
+    e_value = math.exp(min(test.log_e_value(votes), _LARGEST))
+    return {**votes._asdict(), "preference": preference, "low": low, "high": high, "e_value": e_value}
+
+
+def measure_guards(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The figures that a winner must not have paid for: empty rankings, overlap, and the cost of the second ranking."""
+    return {
+        "compared": len(comparisons),
+        "empty": {"a": sum(not each.a for each in comparisons), "b": sum(not each.b for each in comparisons)},
+        "overlap": mean([each.overlap for each in comparisons]),
+        "cpu_ms": mean([each.cpu_ms for each in comparisons]),
+        "calls": mean([each.calls for each in comparisons]),
+        "unread": mean([each.unread for each in comparisons]),
+    }
+
+
+def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
+    """The verdict in lines, for people."""
+    yield f"{report['experiment']}: {report['standing']}"
+    if report["preference"] is not None:
+        interval = f"{100 - 100 * report['alpha']:g}% interval, at all looks"
+        yield f"preference for b: {report['preference']:.3f}; {interval}: {report['low']:.3f} to {report['high']:.3f}"
+    if report["standing"] is Standing.RUNNING:
+        needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
+        yield f"queries still needed to find {0.5 + report['effect']:g} with a power of {report['power']:.0%}: {needed}"
+    guard = report["guards"]
+    empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
+    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"
+    means = f"overlap {guard['overlap']:.2f}, {guard['unread']:.1f} documents without a score of the reranker"
+    yield f"in the mean: {means}, {guard['cpu_ms']:.2f} ms of CPU and {guard['calls']:.2f} calls for b"
+
+
+def votes_table(report: Mapping[str, Any]) -> Table:
+    """A row for all votes, and one a namespace: each interval holds by itself, so one of twenty may be wrong."""
+    table = Table("namespace", "for b", "for a", "ties", "no click", "preference", "interval")
+    for name, each in (("(all)", report), *report["namespaces"].items()):
+        counts = (str(each[key]) for key in Votes._fields)
+        preference = "-" if each["preference"] is None else f"{each['preference']:.3f}"
+        table.add_row(printable(name), *counts, preference, f"{each['low']:.3f} to {each['high']:.3f}")
+    return table

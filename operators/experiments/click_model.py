@@ -1,0 +1,140 @@
+"""The click model: how attractive a document is for a query, by clicks, without the bias of the rank it was shown at.
+
+A user looks at a rank with a probability that depends on the rank alone, and clicks on a result that was looked at with
+a probability that depends on query and document alone: the position-based model. Interleaving shows a document of one
+query at several ranks, by chance, so that the two can be told apart. The first rank is always looked at.
+
+Sources: Craswell, Zoeter, Taylor and Ramsey, An experimental comparison of click position-bias models, WSDM 2008;
+Chuklin, Markov and de Rijke, Click Models for Web Search, 2015, 3.1 and 4.3. The same authors' cascade model, in which
+users read downwards and stop at a click, recovers more where users do just this, and less of others:
+`python -m bench experiments` compares them.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from schemas.preference import Comparison, Preference
+from schemas.texts import nfkc
+
+BEST: Final = 10
+"""The grade of a document that everybody who looks at it clicks on."""
+
+_WEIGHT: Final = 0.5
+"""Impressions that each document has beyond its own, clicked on as often as all are: one click alone proves little."""
+
+_STEPS: Final = 500
+_SETTLED: Final = 1e-4
+"""The greatest change of an attractiveness at which the fit ends."""
+
+
+class Question(NamedTuple):
+    """The text that queries of a namespace share, without case and superfluous space."""
+
+    namespace: str
+    text: str
+
+
+class ClickedPage(NamedTuple):
+    """A page of results that a user saw: the documents in their order, and those that were clicked on."""
+
+    question: Question
+    documents: Sequence[str]
+    clicked: Collection[str]
+
+
+@dataclass(frozen=True)
+class Attractiveness:
+    """The probability of a click on a document that is looked at, and the expected number of looks behind it."""
+
+    value: float
+    looks: float
+
+    @property
+    def grade(self) -> int:
+        """The value in tenths."""
+        return round(BEST * self.value)
+
+
+@dataclass(frozen=True)
+class ClickModel:
+    """The probability that each rank is looked at, and each question's documents."""
+
+    looks: Sequence[float]
+    documents: Mapping[Question, Mapping[str, Attractiveness]]
+
+
+def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
+    """The most likely model of the pages, by expectation maximisation.
+
+    Where nobody clicked, the expected look and the expected attraction are those given that there was no click.
+    """
+    counts, clicks = Counter[tuple[Question, str, int]](), Counter[tuple[Question, str, int]]()
+    for question, documents, clicked in pages:
+        for rank, document in enumerate(documents):
+            counts[question, document, rank] += 1
+            clicks[question, document, rank] += document in clicked
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(key[:2] for key in counts))}
+    pair = np.fromiter((numbers[key[:2]] for key in counts), int)
+    at = np.fromiter((key[2] for key in counts), int)
+    shown, clicked_on = (np.fromiter((each[key] for key in counts), float) for each in (counts, clicks))
+    passed = shown - clicked_on
+    mean = clicked_on.sum() / max(shown.sum(), 1.0)
+    of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(at, shown), 1.0)
+    # What begins at 1 stays there: the first rank is looked at.
+    attraction, look = np.full(len(numbers), mean), 1 / (1 + np.arange(len(of_rank)))
+    for _ in range(_STEPS):
+        before, one, other = attraction, attraction[pair], look[at]
+        no_click = np.maximum(1 - one * other, np.finfo(float).tiny)
+        attracted, looked = one * (1 - other) / no_click, other * (1 - one) / no_click
+        attraction = (np.bincount(pair, clicked_on + passed * attracted) + _WEIGHT * mean) / of_pair
+        look = np.bincount(at, clicked_on + passed * looked) / of_rank
+        if np.abs(attraction - before).max(initial=0.0) < _SETTLED:
+            break
+    looks = np.bincount(pair, shown * look[at])
+    found: dict[Question, dict[str, Attractiveness]] = {}
+    for (question, document), number in numbers.items():
+        found.setdefault(question, {})[document] = Attractiveness(float(attraction[number]), float(looks[number]))
+    return ClickModel(look.tolist(), found)
+
+
+def identify_query(record: Comparison | Preference) -> tuple[str, str, int]:
+    """The identity of the record's query: clients may use a query_id again."""
+    return record.namespace, record.query_id, record.issued
+
+
+class Impressions(NamedTuple):
+    """The pages of an experiment, the first text of each question, and the number of queries left out by reason."""
+
+    pages: Sequence[ClickedPage]
+    texts: Mapping[Question, str]
+    left_out: Mapping[str, int]
+
+
+def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Preference]) -> Impressions:
+    """Join the interleaved pages of an experiment with their clicks; a page without a preference has none.
+
+    Queries later than the last preference are left out: their users may still click.
+    """
+    heard = {identify_query(each): each for each in preferences}
+    last = max((each.issued for each in heard.values()), default=-1)
+    pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
+    for each in sorted(comparisons, key=lambda each: each.issued):
+        preference = heard.get(identify_query(each))
+        if each.mode != "interleave" or not each.shown:
+            left_out["not interleaved"] += 1
+        elif each.text is None:
+            left_out["without a text"] += 1
+        elif preference is None and each.issued > last:
+            left_out["too new"] += 1
+        elif preference is not None and preference.robot:
+            left_out["of robots"] += 1
+        else:
+            question = Question(each.namespace, " ".join(nfkc(each.text).casefold().split()))
+            clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()
+            texts.setdefault(question, each.text)
+            pages.append(ClickedPage(question, [hit.id for hit in each.shown], clicked))
+    return Impressions(pages, texts, left_out)
