@@ -40,7 +40,7 @@ Reader = Callable[[Sequence[str], random.Random], set[str]]
 
 
 class Rates(NamedTuple):
-    """What is known of a pair of rankings: shares of queries for `b`, for `a`, and with a click on each alone."""
+    """Shares of queries for a pair of rankings: with a vote for `b`, for `a`, and with a click on each alone."""
 
     wins: float
     losses: float

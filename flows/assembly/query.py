@@ -56,20 +56,21 @@ def bodies(settings: QdrantSettings) -> Bodies:
 
 def cursors(settings: Settings) -> CursorCodec:
     """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
-    return CursorCodec(_secret(settings))
+    secret = _secret(settings)
+    return CursorCodec(secret.encode() if secret is not None else None)
 
 
 def tokens(settings: Settings) -> TokenCodec | None:
     """Writes and reads the tokens of results; None without a secret. Raises ConfigError for one that can't be used."""
     secret = _secret(settings)
-    return TokenCodec(secret) if secret is not None else None
+    return TokenCodec(secret.encode()) if secret is not None else None
 
 
-def _secret(settings: Settings) -> bytes | None:
+def _secret(settings: Settings) -> str | None:
     secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
-    return secret.encode() if secret is not None else None
+    return secret
 
 
 def planner(settings: Settings) -> Planner:

@@ -7,7 +7,7 @@ their users may still click.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -19,8 +19,9 @@ from flows.cli.config import begin
 from flows.cli.console.judgements import name_query
 from flows.cli.ingestion import read_to_ends
 from flows.cli.output import Config, Json, emit, out, say, stderr
+from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
-from operators.experiments.click_model import fit_clicks, join_clicks
+from operators.experiments.click_model import fit_clicks, identify_query, join_clicks
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import json_object, validate
@@ -79,17 +80,13 @@ def judgements(
 
 
 def write_judgements(
-    preferences: Mapping[str, Preference],
-    comparisons: Mapping[str, Comparison],
-    queries: Path,
-    qrels: Path,
-    least: float,
+    preferences: Sequence[Preference], comparisons: Sequence[Comparison], queries: Path, qrels: Path, least: float
 ) -> str:
     """Write both files, with documents that have at least `least` looks, and return what they hold, in words.
 
     Raises InputError if there is no such document, and OSError if a file exists.
     """
-    pages, texts, left_out = join_clicks(comparisons.values(), preferences.values())
+    pages, texts, left_out = join_clicks(comparisons, preferences)
     model = fit_clicks(pages)
     left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
     judged = {
@@ -107,22 +104,23 @@ def write_judgements(
     return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
 
 
-def read_experiment(settings: Settings, name: str) -> tuple[dict[str, Preference], dict[str, Comparison]]:
-    """The records of an experiment, by query. Raises ConfigError without its topics, InputError if there are none, and
-    DeliveryError.
+def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], list[Comparison]]:
+    """The records of an experiment, one of each kind a query. Raises ConfigError without its topics, InputError if
+    there are none, and DeliveryError.
     """
     topics = settings.kafka.topics
     if topics.preferences is None or topics.experiments is None:
         raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
-    preferences = {each.query_id: each for each in _read(settings, topics.preferences, Preference, name)}
-    comparisons = {each.query_id: each for each in _read(settings, topics.experiments, Comparison, name)}
+    client = connect(settings.kafka)
+    preferences = {identify_query(each): each for each in _read(client, topics.preferences, Preference, name)}
+    comparisons = {identify_query(each): each for each in _read(client, topics.experiments, Comparison, name)}
     if not (preferences or comparisons):
         raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
-    return preferences, comparisons
+    return [*preferences.values()], [*comparisons.values()]
 
 
-def _read(settings: Settings, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
-    for record in read_to_ends(connect(settings.kafka), topic, _TIMEOUT):
+def _read(client: KafkaClient, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
+    for record in read_to_ends(client, topic, _TIMEOUT):
         if record.value is None:
             continue
         try:
@@ -135,7 +133,7 @@ def _read(settings: Settings, topic: str, kind: type[Written], name: str) -> Ite
 
 
 def make_report(
-    name: str, until: Until | None, preferences: Mapping[str, Preference], comparisons: Mapping[str, Comparison]
+    name: str, until: Until | None, preferences: Sequence[Preference], comparisons: Sequence[Comparison]
 ) -> dict[str, Any]:
     """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
     plan = until if until is not None else Until()
@@ -146,30 +144,31 @@ def make_report(
     return {
         "experiment": name,
         "standing": standing,
-        **figures(test, votes),
+        **describe_votes(test, votes),
         "alpha": test.alpha,
         "power": test.power,
         "effect": test.effect,
         "still_needed": test.count_needed(votes) if standing is Standing.RUNNING else 0,
-        "robots": sum(each.robot for each in preferences.values()),
-        "namespaces": {each: figures(test, some) for each, some in sorted(of_namespaces.items())},
-        "guards": guards(comparisons),
+        "robots": sum(each.robot for each in preferences),
+        "namespaces": {each: describe_votes(test, some) for each, some in sorted(of_namespaces.items())},
+        "guards": measure_guards(comparisons),
     }
 
 
-def count_votes(preferences: Mapping[str, Preference], comparisons: Mapping[str, Comparison]) -> dict[str, Votes]:
+def count_votes(preferences: Sequence[Preference], comparisons: Sequence[Comparison]) -> dict[str, Votes]:
     """The votes of each namespace."""
-    counted, last = dict[str, Counter[str]](), max((each.issued for each in preferences.values()), default=-1)
-    for each in preferences.values():
+    counted, heard = dict[str, Counter[str]](), {*map(identify_query, preferences)}
+    last = max((each.issued for each in preferences), default=-1)
+    for each in preferences:
         if not each.robot:
             counted.setdefault(each.namespace, Counter())[each.preferred] += 1
-    for query, comparison in comparisons.items():
-        if comparison.mode == "interleave" and query not in preferences and comparison.issued <= last:
-            counted.setdefault(comparison.namespace, Counter())["silent"] += 1
+    for page in comparisons:
+        if page.mode == "interleave" and page.issued <= last and identify_query(page) not in heard:
+            counted.setdefault(page.namespace, Counter())["silent"] += 1
     return {name: Votes(each["b"], each["a"], each["tie"], each["silent"]) for name, each in counted.items()}
 
 
-def figures(test: SequentialTest, votes: Votes) -> dict[str, Any]:
+def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:
     """The votes, the preference for b, its interval, and the e-value against .5, as JSON."""
     low, high = test.interval(votes)
     preference = votes.wins / votes.decisions if votes.decisions else None
@@ -177,16 +176,15 @@ def figures(test: SequentialTest, votes: Votes) -> dict[str, Any]:
     return {**votes._asdict(), "preference": preference, "low": low, "high": high, "e_value": e_value}
 
 
-def guards(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+def measure_guards(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The figures that a winner must not have paid for: empty rankings, overlap, and the cost of the second ranking."""
-    every = comparisons.values()
     return {
-        "compared": len(every),
-        "empty": {"a": sum(not each.a for each in every), "b": sum(not each.b for each in every)},
-        "overlap": mean([each.overlap for each in every]),
-        "cpu_ms": mean([each.cpu_ms for each in every]),
-        "calls": mean([each.calls for each in every]),
-        "unread": mean([each.unread for each in every]),
+        "compared": len(comparisons),
+        "empty": {"a": sum(not each.a for each in comparisons), "b": sum(not each.b for each in comparisons)},
+        "overlap": mean([each.overlap for each in comparisons]),
+        "cpu_ms": mean([each.cpu_ms for each in comparisons]),
+        "calls": mean([each.calls for each in comparisons]),
+        "unread": mean([each.unread for each in comparisons]),
     }
 
 
@@ -194,8 +192,8 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     """The verdict in lines, for people."""
     yield f"{report['experiment']}: {report['standing']}"
     if report["preference"] is not None:
-        ends = f"{report['low']:.3f} to {report['high']:.3f}"
-        yield f"preference for b: {report['preference']:.3f}; {1 - report['alpha']:.0%} interval, at all looks: {ends}"
+        interval = f"{100 - 100 * report['alpha']:g}% interval, at all looks"
+        yield f"preference for b: {report['preference']:.3f}; {interval}: {report['low']:.3f} to {report['high']:.3f}"
     if report["standing"] is Standing.RUNNING:
         needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
         yield f"queries still needed to find {0.5 + report['effect']:g} with a power of {report['power']:.0%}: {needed}"

@@ -106,7 +106,8 @@ def start_with_settings(
     topics = settings.kafka.topics
     with EmbeddedBroker() as broker:
         settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
-        for topic in filter(None, topics.model_dump(exclude={"reply_to"}).values()):
+        roles = (getattr(topics, role) for role in type(topics).model_fields if role != "reply_to")
+        for topic in filter(None, roles):
             broker.create_topic(topic)
         with InProcess(settings, provider) as in_process:
             yield Embedded(settings, in_process)

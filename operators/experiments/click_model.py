@@ -84,6 +84,7 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     passed = shown - clicked_on
     mean = clicked_on.sum() / max(shown.sum(), 1.0)
     of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(at, shown), 1.0)
+    # What begins at 1 stays there: the first rank is looked at.
     attraction, look = np.full(len(numbers), mean), 1 / (1 + np.arange(len(of_rank)))
     for _ in range(_STEPS):
         before, one, other = attraction, attraction[pair], look[at]
@@ -91,7 +92,6 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
         attracted, looked = one * (1 - other) / no_click, other * (1 - one) / no_click
         attraction = (np.bincount(pair, clicked_on + passed * attracted) + _WEIGHT * mean) / of_pair
         look = np.bincount(at, clicked_on + passed * looked) / of_rank
-        look[:1] = 1.0
         if np.abs(attraction - before).max(initial=0.0) < _SETTLED:
             break
     looks = np.bincount(pair, shown * look[at])
@@ -99,6 +99,11 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     for (question, document), number in numbers.items():
         found.setdefault(question, {})[document] = Attractiveness(float(attraction[number]), float(looks[number]))
     return ClickModel(look.tolist(), found)
+
+
+def identify_query(record: Comparison | Preference) -> tuple[str, str, int]:
+    """The identity of the record's query: clients may use a query_id again."""
+    return record.namespace, record.query_id, record.issued
 
 
 class Impressions(NamedTuple):
@@ -114,11 +119,11 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
 
     Queries later than the last preference are left out: their users may still click.
     """
-    heard = {each.query_id: each for each in preferences}
+    heard = {identify_query(each): each for each in preferences}
     last = max((each.issued for each in heard.values()), default=-1)
     pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
     for each in sorted(comparisons, key=lambda each: each.issued):
-        preference = heard.get(each.query_id)
+        preference = heard.get(identify_query(each))
         if each.mode != "interleave" or not each.shown:
             left_out["not interleaved"] += 1
         elif each.text is None:

@@ -21,7 +21,7 @@ DRAFT: Final = struct.Struct(">4s8sQ")
 """The bytes of a draft in a cursor."""
 
 
-class Draft(NamedTuple):
+class TeamDraft(NamedTuple):
     """The draft of one query: digests of the experiment's name and of the coins, and the first page's time in Kafka."""
 
     experiment: bytes

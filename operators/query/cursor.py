@@ -72,7 +72,7 @@ class Cursor:
 
     `query` and `state` are digests of 16 bytes; `now` is the first page's clock in Unix seconds, which later ones keep.
     `given` has a digest of each of the last results. `continued`: the pages are cut from several states, so that only
-    the results themselves say what was given. `draft`: the draft of an experiment, as `Draft.write` writes it.
+    the results themselves say what was given. `draft`: the draft of an experiment, as `TeamDraft.write` writes it.
     """
 
     query: bytes

@@ -27,7 +27,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.evaluation.comparison import rank_biased_overlap
 from operators.experiments.impression import Impression, TokenCodec
-from operators.experiments.team_draft import Draft, team_draft
+from operators.experiments.team_draft import TeamDraft, team_draft
 from operators.query.canonical import Query, canonicalise
 from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
@@ -70,7 +70,7 @@ class Trial:
 
     name: str
     experiment: Experiment
-    draft: Draft
+    draft: TeamDraft
     other: RankingPlan
     shared: frozenset[str] = frozenset()
     searches: Mapping[str, Search] = field(default_factory=dict)
@@ -146,13 +146,13 @@ def _can_be_compared(asked: Query) -> bool:
     return asked.shape is QueryShape.SEARCH and asked.text is not None and not (apart or moved)
 
 
-def _find_draft(query: InFlight, name: str, experiment: Experiment) -> Draft | None:
+def _find_draft(query: InFlight, name: str, experiment: Experiment) -> TeamDraft | None:
     """The draft of the query in an experiment that has it: a later page is in that of its cursor, or in none."""
     cursor = query.asked.cursor
     if cursor is not None:
-        draft = Draft.read(cursor.draft) if cursor.draft and experiment.mode == "interleave" else None
+        draft = TeamDraft.read(cursor.draft) if cursor.draft and experiment.mode == "interleave" else None
         return draft if draft is not None and draft.is_of(name) else None
-    draft = Draft.of(name, query.asked.event.query_id, max(0, round(query.message.sent * 1000)))
+    draft = TeamDraft.of(name, query.asked.event.query_id, max(0, round(query.message.sent * 1000)))
     return draft if draft.is_within(experiment.share) else None
 
 

@@ -6,24 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
 from schemas.errors import unknown
 from schemas.fields import Index, Newer, Point
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url, is_pattern, matches
-
-
-def _no_path(name: str) -> str:
-    # The broker names directories after topics.
-    if name in {".", ".."}:
-        raise ValueError("no topic can have this name")
-    return name
-
-
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
-TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
-"""A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
+from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url
+from schemas.settings.topics import Topics
 
 KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
 """The name of a header of Kafka's messages."""
@@ -161,53 +150,6 @@ def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator
 def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> Iterator[str]:
     if absent := [names for names in needed if all(getattr(section, name) in (None, "") for name in names)]:
         yield f"{needing} needs {' and '.join(map(' or '.join, absent))}"
-
-
-_LEARNING: Final = ("experiments", "feedback", "preferences")
-
-
-class Topics(Section):
-    """The topic of each role. Two deployments on one Kafka cluster need different names."""
-
-    queries: TopicName = Field(default="queries", description="Query events, read by the search flow.")
-    results: TopicName = Field(default="results", description="Result events, written by the search flow.")
-    dead_letters: TopicName = Field(default="dead-letters", description="Messages that could not be processed.")
-    documents: TopicName = Field(default="documents", description="Document events, read by the indexing flow.")
-    watermarks: TopicName = "watermarks"
-    """Compacted topic: how far each namespace is indexed."""
-    rules: TopicName | None = None
-    """Compacted topic: rules, read by the search flow; null: there are none."""
-    experiments: TopicName | None = None
-    """Comparisons of two rankings, written by the search flow; null: there are no experiments."""
-    feedback: TopicName | None = Field(default=None, description="Users' actions on results; null: none are read.")
-    preferences: TopicName | None = None
-    """What users preferred, one record a query, written by `rankstream learn`; null: nothing is learnt."""
-    reply_to: list[TopicPattern] = Field(default=[])
-    """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
-    fits; these need not exist at the start."""
-
-    @property
-    def listed_replies(self) -> list[str]:
-        """The topics for results that queries may choose and that must exist: all but the patterns."""
-        return [self.results, *(name for name in self.reply_to if not is_pattern(name))]
-
-    @field_validator("reply_to")
-    @classmethod
-    def _for_results_only(cls, topics: list[str], info: ValidationInfo) -> list[str]:
-        if len(set(topics)) < len(topics):
-            raise ValueError("a topic is listed twice")
-        others = ("queries", "documents", "dead_letters", "watermarks", "rules", *_LEARNING)
-        if taken := [role for role in others if info.data.get(role) is not None and matches(info.data[role], topics)]:
-            raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
-        return topics
-
-    def contradictions(self) -> Iterator[str]:
-        # A flow that writes to the topic which it reads answers itself for ever.
-        roles: dict[str | None, list[str]] = {}
-        for role in (name for name in type(self).model_fields if name != "reply_to"):
-            roles.setdefault(getattr(self, role), []).append(role)
-        roles.pop(None, None)
-        yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
 
 
 _SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}

@@ -14,10 +14,10 @@ from schemas.fields import Answer, Effect, Newer, NoEffect, by_effect, hash_valu
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
-from schemas.settings.delivery import TopicPattern
 from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import DESTINATIONS, Reference, Section, matches
+from schemas.settings.topics import TopicPattern
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from operators.indexing.decode import tombstone
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.pool import CandidatePool
+from schemas.preference import Comparison
 from schemas.query import QueryEvent
 from schemas.result import Explained, ResultEvent
 from schemas.settings import Settings, load
@@ -31,6 +32,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "deletion": DeletionEvent,
     "pool": CandidatePool,
     "explanation": Explained,
+    "comparison": Comparison,
 }
 
 TESTED: Final = {

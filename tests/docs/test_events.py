@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from schemas import headers as names
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass, Reason
+from schemas.preference import Comparison
 from schemas.query import QueryEvent
 from schemas.result import Degradation, ResultEvent, Status
 
@@ -61,5 +62,5 @@ def test_every_part_that_may_be_missing_is_explained(heading: str, words: set[st
 @pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))
 def test_every_example_is_an_event(name: str, example: str) -> None:
     """The page's queries can be sent, and its results are real ones."""
-    models: dict[str, type[BaseModel]] = {**MODELS, "deletion": DeletionEvent}
+    models: dict[str, type[BaseModel]] = {**MODELS, "deletion": DeletionEvent, "comparison": Comparison}
     models[name].model_validate(orjson.loads(example))

@@ -58,19 +58,18 @@ def test_the_verdict_is_one() -> None:
     """The page's lines are those that the command prints for such votes."""
     about: dict[str, Any] = {"experiment": "words-first", "namespace": "shop", "issued": 0}
     voted: dict[Literal["a", "b", "tie"], int] = {"b": 580, "a": 470, "tie": 610}
-    preferences = {
-        f"{side}{number}": Preference(query_id=f"{side}{number}", preferred=side, a=1, b=1, clicks=[], **about)
+    preferences = [
+        Preference(query_id=f"{side}{number}", preferred=side, a=1, b=1, clicks=[], **about)
         for side, count in voted.items()
         for number in range(count)
-    }
-    for number in range(2):
-        robot = preferences[f"a{number}"].model_copy(update={"query_id": f"robot{number}", "robot": True})
-        preferences[robot.query_id] = robot
-    comparisons = {}
-    for number in range(2600):
-        query = [*preferences][number] if number < len(preferences) else f"silent{number}"
-        a, b = ([] if number < 4 else ["x"]), ([] if number < 3 else ["y"])
-        more: dict[str, Any] = {"mode": "interleave", "shown": [], "overlap": 0.61, "cpu_ms": 0.4}
-        comparisons[query] = Comparison(query_id=query, a=a, b=b, **about, **more)
+    ]
+    robots = [each.model_copy(update={"query_id": f"robot-{each.query_id}", "robot": True}) for each in preferences[:2]]
+    preferences += robots
+    silent = (f"silent{number}" for number in range(2600 - len(preferences)))
+    more: dict[str, Any] = {"mode": "interleave", "shown": [], "overlap": 0.61, "cpu_ms": 0.4}
+    comparisons = [
+        Comparison(query_id=query, a=["x"] * (number >= 4), b=["y"] * (number >= 3), **about, **more)
+        for number, query in enumerate([*(each.query_id for each in preferences), *silent])
+    ]
     report = make_report("words-first", Until(), preferences, comparisons)
     assert [*describe_report(report)] == BLOCKS["text verdict"].splitlines()

@@ -38,4 +38,5 @@ def test_durations_and_histograms_are_called_so() -> None:
     rows = {name: said for name, _, said in _ROW.findall(PAGE.read_text())}
     histograms = {name for name, each in instruments().items() if type(each).__name__ == "Histogram"}
     assert {name for name, said in rows.items() if said.startswith("Histogram")} == histograms
-    assert {name for name in histograms if not name.endswith("_seconds")} == {"rankstream_batch_size"}
+    counts = {"rankstream_batch_size", "rankstream_experiment_overlap"}
+    assert {name for name in histograms if not name.endswith("_seconds")} == counts

@@ -17,7 +17,7 @@ from flows.process.embedded import Embedded, embedded_settings, start_with_setti
 from operators.delivery.client import ProducerRecord, TopicReader
 from operators.evaluation.comparison import rank_biased_overlap
 from operators.experiments.impression import Impression, TokenCodec
-from operators.experiments.team_draft import Draft, team_draft
+from operators.experiments.team_draft import TeamDraft, team_draft
 from schemas.preference import Comparison
 from schemas.result import ResultEvent
 from tests.integration.deployment import wait_until
@@ -29,6 +29,7 @@ DOCUMENTS: Final[list[dict[str, Any]]] = [
         "title": f"{WORDS[number % 10].title()} {WORDS[number * 7 % 10]}",
         "text": f"A {WORDS[number * 3 % 10]} with a {WORDS[number // 3 % 10]}, for the {WORDS[number % 4]}.",
         "price": number,
+        "importance": number * 5 % 7 / 7,
         "created_at": 1_700_000_000 + number * 86_400,
     }
     for number in range(40)
@@ -49,7 +50,8 @@ SETTINGS: Final[dict[str, Any]] = {
     "defaults": {"namespace": "shop"},
     "qdrant": {"indexes": {"price": "float"}},
     "recipes": {
-        "other": {"stages": [TWO, {"coverage": {"weight": 0.9}}, "rerank"]},
+        # It reads a field that `hybrid` does not.
+        "other": {"stages": [TWO, {"coverage": {"weight": 0.9}}, "rerank", {"composite": {"importance_scale": 1}}]},
         "listed": {"stages": [LISTED, "dedupe"]},
         "plain": {"stages": ["score"]},
     },
@@ -109,7 +111,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             QueryClient.connect(running.kafka, running.settings.kafka.topics) as client,
             closing(running.kafka.bounded_reader("experiments", from_end=True)) as reader,
         ):
-            yield Shop(running, client, reader)
+            made = Shop(running, client, reader)
+            wait_until(lambda: made.ask("stand")["provenance"]["index_watermark"] is not None, 20)
+            yield made
 
 
 def ids(result: Mapping[str, Any]) -> list[str]:
@@ -126,7 +130,7 @@ def without_own(result: Mapping[str, Any]) -> bytes:
     return orjson.dumps([{key: each for key, each in result.items() if key not in OWN}, provenance])
 
 
-NOW: Final = {"now": 1_760_000_000}
+NOW: Final[dict[str, Any]] = {"now": 1_760_000_000}
 
 
 def test_a_shadow_leaves_results_as_they_are(shop: Shop) -> None:
@@ -165,7 +169,7 @@ def test_lists_are_mixed_by_team_draft(shop: Shop, source: str, recipe: str) -> 
     name = result["provenance"]["experiment"]
     a = shop.ask("television", limit=100, explain=True, **NOW)
     b = shop.ask("television", recipe=recipe, limit=100, explain=True, **NOW)
-    sides = team_draft(ids(a), ids(b), Draft.of(name, result["query_id"], 0).seed)
+    sides = team_draft(ids(a), ids(b), TeamDraft.of(name, result["query_id"], 0).seed)
     assert ids(result)[: len(sides)] == [*sides]
     assert {*ids(result)} == {*ids(a), *ids(b)}
     assert ids(result) not in (ids(a), ids(b))
@@ -227,7 +231,7 @@ def test_a_share_of_the_queries_is_in(shop: Shop) -> None:
     for number in range(12):
         query_id = f"some {number}"
         result = shop.ask("lamp", source="some", query_id=query_id, limit=2, **NOW)
-        inside = Draft.of("half", query_id, 0).is_within(0.5)
+        inside = TeamDraft.of("half", query_id, 0).is_within(0.5)
         assert ("experiment" in result["provenance"]) == inside
         following = shop.ask("lamp", source="some", limit=2, cursor=result["next_cursor"], **NOW)
         assert ("experiment" in following["provenance"]) == inside

@@ -155,6 +155,7 @@ ELSEWHERE: Final = {
     **dict.fromkeys(("kafka.transaction_timeout", "delivery.replica"), "transactions, which this broker has not"),
     **{f"telemetry.{name}": "the process around the flows" for name in ("host", "port", "log_level", "log_format")},
     "qdrant.owned": "collections that another program made",
+    **dict.fromkeys(("kafka.topics.feedback", "kafka.topics.preferences"), "the flow that learns"),
     "delivery.replies.withheld_headers": "queries with headers",
 }
 """Setting -> who reads it, of those that flows with everything in one process do not."""

@@ -30,6 +30,8 @@ COMMANDS = (
     "evaluate",
     "tune",
     "compare",
+    "experiment",
+    "judgements",
     "rules",
     "topics",
     "collections",

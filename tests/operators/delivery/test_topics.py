@@ -6,9 +6,9 @@ import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from bench.kafka.broker import Broker
-from operators.delivery.topics import DEFAULT_MAX, MAX, TopicState, find_states
+from operators.delivery.topics import DEFAULT_MAX, MAX, TopicState, create, describe_topics, find_states
 from schemas.errors import RetriableDelivery
-from schemas.settings import KafkaSettings
+from schemas.settings import KafkaSettings, Topics
 from tests.operators.delivery.scripted import until
 
 
@@ -28,6 +28,23 @@ def test_the_state_of_topics(broker: Broker, topic_names: Callable[[str], str]) 
     }
     for _ in range(2):
         assert find_states(settings, [*expected]) == expected
+
+
+def test_topics_are_made_as_their_roles_need_them(broker: Broker, topic_names: Callable[[str], str]) -> None:
+    """Rules and watermarks are compacted; the broker times feedback; a role without a name has no topic."""
+    roles = {role: topic_names(role.replace("_", "-")) for role in Topics.model_fields if role != "reply_to"}
+    some = {role: name for role, name in roles.items() if role not in {"rules", "preferences"}}
+    settings = [
+        KafkaSettings(bootstrap_servers=broker.bootstrap, topics=Topics.model_validate(names), partitions=1)
+        for names in (some, roles)
+    ]
+    assert {*create(settings[0])} == {*some.values()}
+    assert {*create(settings[1])} == {roles["rules"], roles["preferences"]}
+    made = {name: config or {} for name, config in describe_topics(settings[1]).items()}
+    assert made.keys() == {*roles.values()}
+    compacted = {role for role, name in roles.items() if made[name]["cleanup.policy"] == "compact"}
+    timed = {role for role, name in roles.items() if made[name]["message.timestamp.type"] == "LogAppendTime"}
+    assert (compacted, timed) == ({"rules", "watermarks"}, {"feedback"})
 
 
 def test_a_topic_that_may_not_be_written(guarded: Broker, topic_names: Callable[[str], str]) -> None:

@@ -18,12 +18,13 @@ from schemas.query import MAX_CURSOR_CHARS
 
 SECRET = b"a secret of this deployment"
 CODECS = {"signed": CursorCodec(SECRET), "checksummed": CursorCodec(None)}
-QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
+QUERY, STATE, DRAFT = bytes(range(16)), bytes(range(240, 256)), bytes(range(20))
 CURSORS = (
     Cursor(QUERY, None, 0.0, PoolSlice(20, 100)),
     Cursor(QUERY, STATE, -1.5, After(None, 7)),
     Cursor(STATE, QUERY, 1_700_000_000.25, After(1_700_000_000_123, 2)),
     Cursor(QUERY, STATE, 0.0, PoolSlice(2, 100), (b"1234", b"abcd"), continued=True),
+    Cursor(QUERY, STATE, 0.0, PoolSlice(2, 100), (b"1234", b"abcd"), draft=DRAFT),
 )
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -34,7 +35,8 @@ DIGESTS = st.binary(min_size=16, max_size=16)
 POSITIONS = st.builds(PoolSlice, COUNTS, st.integers(1, 2**16 - 1)) | st.builds(After, VALUES, COUNTS)
 TIMES = st.floats(datetime(1, 1, 1, tzinfo=UTC).timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 GIVEN = st.lists(st.binary(min_size=4, max_size=4), max_size=3).map(tuple)
-ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS, GIVEN, st.booleans())
+DRAFTS = st.just(b"") | st.binary(min_size=20, max_size=20)
+ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS, GIVEN, st.booleans(), DRAFTS)
 
 
 def refusal(codec: CursorCodec, text: str) -> str:
@@ -86,10 +88,12 @@ def test_what_is_written_is_read(codec: CursorCodec, cursor: Cursor) -> None:
     text = codec.write(cursor)
     assert bits(codec.read(text)) == bits(cursor)
     assert set(text) <= set(ALPHABET)
-    assert len(text) <= 94 + 16
+    assert len(text) <= 94 + 16 + 27
     most = replace(cursor, state=STATE, position=After(1, 1), given=tuple(struct.pack(">I", n) for n in range(72)))
-    assert len(codec.write(most)) == 478 < MAX_CURSOR_CHARS
-    assert codec.read(codec.write(most)) == most
+    drafted = replace(most, draft=DRAFT)
+    assert len(codec.write(replace(most, draft=b""))) == 478
+    assert len(codec.write(drafted)) == 504 < MAX_CURSOR_CHARS
+    assert codec.read(codec.write(drafted)) == drafted
 
 
 @given(ANY, ANY)
@@ -239,7 +243,7 @@ def test_what_could_not_be_read_is_not_written(cursor: Cursor) -> None:
         ("AR", "not the one spelling"),
         ("Ag", "another secret"),
         ("AQ", "of no known version"),
-        ("A" * 479, "too long"),
+        ("A" * 505, "too long"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(text: str, what: str) -> None:

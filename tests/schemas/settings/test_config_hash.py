@@ -49,6 +49,7 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
     "defaults.min_relevance": 0.5,
+    "experiments": {"words": {"recipe": "keyword"}},
     "defaults.group_by": "subject",
     "defaults.group_score": "sum",
     "qdrant.url": "http://other",
@@ -205,6 +206,7 @@ def section(name: str, least: dict[str, Any]) -> dict[str, Any]:
 
 
 BESIDE = {
+    "experiments": {"kafka": {"topics": {"experiments": "experiments"}}},
     **section("embedder", EMBEDDER),
     **section("rerank", SERVED),
     **section("chat", CHAT),
@@ -380,6 +382,7 @@ DECIDES = {
     "profiles",
     "recipes",
     "decay.destinations",
+    "experiments",
     "decay.collections",
     "cache.clock_bucket",
     "cache.threshold",

@@ -1,0 +1,237 @@
+"""Experiment: what only the other recipe needs never delays, spoils or changes an answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from operators.delivery.error_codes import RefusalCode
+from operators.delivery.output_record import OutputRecord, RecordForm
+from operators.experiments.impression import TokenCodec
+from operators.experiments.team_draft import TeamDraft
+from operators.query.backend_answers import Hits
+from operators.query.cursor import CursorCodec, result_digests
+from operators.query.in_flight import InFlight
+from operators.query.plan import Planner
+from operators.query.search import Found
+from operators.ranking.run import ModelScores
+from operators.runtime.dispatcher import Bounds
+from operators.stages.experiment import (
+    ExperimentAdmission,
+    ExperimentFinaliser,
+    Experimenting,
+    ExperimentPublisher,
+    ExperimentSearches,
+    Trial,
+    trial_leg,
+    trial_of,
+)
+from operators.stages.fuse import Fusion, complete_legs
+from operators.stages.leg import count_branches
+from operators.stages.rerank import rank
+from operators.telemetry.metrics import FlowMetrics, Instruments
+from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.preference import Comparison
+from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import PolicySettings
+from schemas.settings.experiments import Experiment
+from schemas.settings.ranking import PROFILES
+from tests.operators.samples import admission, answers, decoder, message, origin, output_record, searches, way_out
+
+NOBODY: Any = None
+SECRET: Final = b"sixteen characters, and more"
+RECIPES: Final = {
+    **SHIPPED,
+    "hybrid": Recipe.parse("hybrid", {"stages": ["score", "rerank"]}),
+    "other": Recipe.parse("other", {"stages": [{"score": {"alpha": 0.1}}, "rerank"]}),
+    "listed": Recipe.parse("listed", {"stages": [{"score": {"weights": {"structured": 9.0}}}]}),
+}
+PLANNER: Final = Planner(PROFILES, RECIPES)
+CURSORS: Final = CursorCodec(SECRET)
+PUBLISHER: Final = ExperimentPublisher(way_out(), "minilm", CURSORS, tokens=TokenCodec(SECRET))
+OWN: Final = {"vector": ("a", "b", "c", "d"), "keyword": ("d", "c")}
+PAYLOADS: Final = {name: {"id": f"doc-{name}", "namespace": "public", "text": f"text {name}"} for name in "abcdef"}
+
+
+def hits(*ids: str) -> Found:
+    """What a leg found, best first."""
+    payloads: list[Mapping[str, Any]] = [{"id": f"doc-{id_}", "namespace": "public"} for id_ in ids]
+    return Found(Hits([*ids], [1.0 - 0.1 * rank for rank in range(len(ids))], payloads))
+
+
+def asked(tried: str, mode: str = "interleave", metrics: FlowMetrics | None = None, **event: Any) -> InFlight:
+    """A query that an experiment with this recipe has, with its searches written."""
+    counted = metrics if metrics is not None else FlowMetrics(Instruments(), "search")
+    experiments = {"words": Experiment.model_validate({"recipe": tried, "share": 1, "mode": mode})}
+    admit = ExperimentAdmission(admission(), experiments, PLANNER, PolicySettings(), counted)
+    given = {"query_id": "q", "text": "some text", "vector": [1.0, 0.0, 0.0], "profile": "balanced", **event}
+    query = decoder(planner=PLANNER, cursors=CURSORS)(message(given))
+    return ExperimentSearches(searches())(admit(query))
+
+
+def trial(query: InFlight) -> Trial:
+    """The trial of a query, which must be in an experiment."""
+    found = trial_of(query)
+    assert found is not None
+    return found
+
+
+def ranked(
+    query: InFlight,
+    extra: Mapping[str, Found | BackendError] | None = None,
+    own: Mapping[str, Sequence[str]] = OWN,
+    scores: ModelScores | None = None,
+) -> InFlight:
+    """The query behind the experiment's stage; `extra` are the outcomes of the legs that only the other recipe asks."""
+    for name, outcome in (extra or {}).items():
+        assert trial_leg(name, NOBODY, Bounds(30, 64, 8)).on_result(query, outcome) is None
+    query.retrieval.found = {name: hits(*ids) for name, ids in own.items()}
+    query = complete_legs(query)
+    query.outcome.rerank_scores = scores
+    query = Experimenting(FlowMetrics(Instruments(), "search"))(rank(query))
+    query.outcome.payloads = {**PAYLOADS}
+    return query
+
+
+def published(query: InFlight) -> tuple[dict[str, Any], list[OutputRecord]]:
+    """The result's event, and all records of the query."""
+    records = ExperimentFinaliser(PUBLISHER, answers(), "experiments")(query)
+    assert records[0].value is not None
+    return orjson.loads(records[0].value), records
+
+
+def ids(query: InFlight) -> list[str]:
+    """The candidates, best first."""
+    return [each.id for each in query.outcome.candidates]
+
+
+def plain() -> list[str]:
+    """The order of the own recipe alone."""
+    return ids(ranked(asked("other", "shadow")))
+
+
+def test_a_leg_of_the_other_recipe_alone_is_asked_beside_the_others() -> None:
+    """The query waits for its own legs, and no item comes out of the branch of the further one."""
+    query = asked("listed")
+    assert {*(query.retrieval.searches or ())} == {"vector", "keyword"}
+    assert {*trial(query).searches} == {"structured"}
+    assert count_branches(query) == 2
+    leg = trial_leg("structured", NOBODY, Bounds(30, 64, 8))
+    assert (leg.takes(query), leg.wakes(query), leg.branch) == (True, False, True)
+    assert leg.request(query) == (("trial_structured", "documents"), trial(query).searches["structured"])
+    other = asked("listed", order_by={"field": "created_at", "direction": "asc"})
+    assert (trial_of(other), leg.takes(other), leg.ask(other)) == (None, False, None)
+    query.retrieval.found = {name: hits(*ids) for name, ids in OWN.items()}
+    joined, legs = Fusion(), ([query], [query])
+    assert [joined.on_batch([each])[0] for each in legs] == [[[]], [[query]]]
+
+
+@pytest.mark.parametrize("extra", [None, BackendTimeout("late"), hits()._replace(lost=Reason.TIMEOUT)])
+@pytest.mark.parametrize("mode", ["shadow", "interleave"])
+def test_a_late_or_failed_leg_leaves_the_answer(mode: str, extra: Found | BackendError | None) -> None:
+    """It is that of the own recipe: not degraded, no tokens, no comparison."""
+    query = ranked(asked("listed", mode), {"structured": extra} if extra is not None else None)
+    event, records = published(query)
+    assert (ids(query), event["status"], event["degraded"]) == (plain(), "ok", [])
+    assert not [hit for hit in event["results"] if "token" in hit]
+    assert [each.form for each in records] == [RecordForm.RESULT]
+
+
+def test_a_lost_part_of_the_answer_ends_the_trial() -> None:
+    """What was lost for the own recipe is lost for both."""
+    query = asked("other")
+    query.lose("vector", Reason.TIMEOUT)
+    event, records = published(ranked(query, own={"keyword": ("d", "c")}))
+    assert (event["status"], len(records)) == ("partial", 1)
+    assert [hit["id"] for hit in event["results"]] == ["doc-d", "doc-c"]
+
+
+def test_the_further_leg_has_its_documents_in_the_mixed_list() -> None:
+    """And in the report of the legs. The comparison goes with the result, of one origin and under its query's id."""
+    query = ranked(asked("listed"), {"structured": hits("e", "f", "a")})
+    event, records = published(query)
+    assert {hit["id"] for hit in event["results"]} == {f"doc-{name}" for name in "abcdef"}
+    assert [leg["candidates"] for leg in event["legs"] if leg["name"] == "structured"] == [3]
+    result, told = records
+    assert (told.topic, told.key, told.origin, told.form) == ("experiments", b"q", result.origin, RecordForm.COMPARISON)
+    found = Comparison.model_validate_json(told.value or b"")
+    assert [each.id for each in found.shown] == [hit["id"] for hit in event["results"] if "token" in hit]
+    assert (found.calls, found.b[0]) == (1, "doc-e")
+
+
+def test_a_model_reads_nothing_for_the_other_recipe() -> None:
+    """What it did not read follows behind; what it left out as irrelevant is left out of both lists."""
+    of_two = ModelScores({"a": 0.1, "d": 0.9}, 2, model="m")
+    query = ranked(asked("other", "shadow"), scores=of_two)
+    assert ids(query) == ["d", "a", "b", "c"]
+    assert trial(query).b == ["doc-d", "doc-a", "doc-b", "doc-c"]
+    assert trial(query).unread == 2
+    judged = ModelScores({"a": 0.1, "d": 0.9}, 4, model="m")
+    query = ranked(asked("other", "shadow"), scores=judged)
+    assert (ids(query), trial(query).b) == (["d", "a"], ["doc-d", "doc-a"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "event"),
+    [("other", {"recipe": "listed"}), ("documents", {}), ("vector", {"recipe": "keyword"})],
+)
+def test_a_recipe_that_needs_more_is_not_tried(recipe: str, event: dict[str, Any]) -> None:
+    """A model's scores, vectors to compare, and a vector of the query are not asked for a second ranking. It counts."""
+    metrics = FlowMetrics(Instruments(), "search")
+    assert trial_of(asked(recipe, metrics=metrics, **event)) is None
+    assert metrics.experiments["words", "interleave", "unfit"]._value.get() == 1
+
+
+def test_a_recipe_that_needs_less_is_tried() -> None:
+    """Such as one without a model, or with one leg."""
+    for recipe in ("listed", "keyword", "vector"):
+        assert trial_of(asked(recipe)) is not None
+
+
+def later(given: Sequence[str], extra: Mapping[str, Found] | None, *, continued: bool = False) -> list[str]:
+    """The second page of a draft behind these results, by the documents' ids; `extra` as in `ranked`.
+
+    `continued`: the index has changed since, as far as the caches know.
+    """
+    first = ranked(asked("listed", limit=2), {"structured": hits("e", "f", "a")})
+    cursor = CURSORS.read(published(first)[0]["next_cursor"])
+    assert TeamDraft.read(cursor.draft) == trial(first).draft
+    cursor = replace(cursor, given=tuple(result_digests(*(f"doc-{name}" for name in given))))
+    written = CURSORS.write(replace(cursor, position=replace(cursor.position, skip=len(given))))  # type: ignore[arg-type]
+    query = asked("listed", query_id="another", limit=2, cursor=written)
+    assert trial(query).draft == trial(first).draft
+    if continued:
+        query.continue_page()
+    return [hit["id"].removeprefix("doc-") for hit in published(ranked(query, extra))[0]["results"]]
+
+
+def test_a_later_page_goes_on_without_the_other_ranking() -> None:
+    """If its leg is late, the page leaves out what was given, whichever of both rankings gave it."""
+    first = [hit["id"].removeprefix("doc-") for hit in published(ranked(asked("listed", limit=2), EXTRA))[0]["results"]]
+    whole = ids(ranked(asked("listed"), EXTRA))
+    assert first == whole[:2]
+    assert later(first, EXTRA) == later(first, EXTRA, continued=True) == whole[2:4]
+    assert {*first} - {*plain()} == {"e"}
+    assert later(first, None) == [name for name in plain() if name not in first][:2]
+
+
+EXTRA: Final = {"structured": hits("e", "f", "a")}
+
+
+def test_a_topic_that_refuses_a_comparison_has_none() -> None:
+    """The result goes alone, and no dead letter says otherwise."""
+    result = output_record(1)
+    told = replace(result, topic="experiments", form=RecordForm.COMPARISON)
+    refused = {id(told): RefusalCode.MESSAGE_TOO_LARGE}
+    assert way_out().fall_back([result, told], refused) == [result]
+
+
+def test_a_query_that_no_experiment_has_is_left_as_it_is() -> None:
+    """Its plan, its scope and its records are those of a flow without experiments."""
+    query = asked("other", group_by="subject")
+    before = query.cache.scope
+    event, records = published(ranked(query))
+    assert (query.cache.scope, len(records), records[0].origin) == (before, 1, origin())
+    assert "experiment" not in event["provenance"]
