@@ -140,11 +140,13 @@ def visit(client: KafkaClient, topics: Topics, wishes: Sequence[Wish], seed: int
     """
     if topics.feedback is None:
         raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
-    crowd, chance, clicked = Crowd(), random.Random(seed), set[str]()
+    crowd, clicked = Crowd(), set[str]()
     grades = {event["query_id"]: looked_for for event, looked_for in wishes}
     with QueryClient.connect(client, topics) as query_client, closing(client.plain_producer()) as sender:
         for result in query_client.ask(({**event, "limit": LENGTH} for event, _ in wishes), _TIMEOUT):
             key = result["query_id"]
+            # Whatever the order of the answers, a user clicks alike.
+            chance = random.Random(f"{seed} {key}")
             messages = [orjson.dumps(each) for each in react(crowd, result, grades[key], chance)]
             sender.send([ProducerRecord(topics.feedback, key.encode(), each) for each in messages])
             clicked |= {key} if messages else set()
