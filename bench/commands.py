@@ -14,6 +14,7 @@ from rich.table import Table
 from bench import (
     caching,
     calls,
+    circle,
     comparison,
     connections,
     crowd,
@@ -335,8 +336,12 @@ def experimented(queries: int, runs: int, as_json: bool) -> int:
 
 
 def crowded(arguments: argparse.Namespace) -> int:
-    """Have a simulated crowd ask and click; the exit code, 1 if no result had a token. Raises RankstreamError."""
+    """Have a simulated crowd ask and click, on flows that run or on the demo's documents; the exit code, 1 if no result
+    had a token. Raises RankstreamError.
+    """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    if arguments.config is None:
+        return circle.walk(arguments.cache, arguments.output, arguments.users, out)
     settings = load(arguments.config)
     wishes = crowd.read_wishes(arguments.queries, arguments.qrels, arguments.users, arguments.seed)
     clicked = crowd.visit(connect(settings.kafka), settings.kafka.topics, wishes, arguments.seed)

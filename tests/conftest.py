@@ -56,8 +56,9 @@ MACHINE: Final = (
 """The files with tests that load the machine, one at a time: workers that each had one of them would wait."""
 
 TOOLS: Final = (
-    *("tests/bench/test_caching.py", "tests/bench/test_flow.py", "tests/bench/test_models.py"),
-    *("tests/bench/test_quality.py", "tests/bench/test_real_server.py", "tests/bench/test_rerank_faults.py"),
+    *("tests/bench/test_caching.py", "tests/bench/test_circle.py", "tests/bench/test_flow.py"),
+    *("tests/bench/test_models.py", "tests/bench/test_quality.py", "tests/bench/test_real_server.py"),
+    *("tests/bench/test_rerank_faults.py",),
     *("tests/bench/test_saturation.py", "tests/bench/test_stubs.py"),
     *("tests/faults/test_law.py", "tests/faults/test_reader.py", "tests/kafka/", "tests/test_otlp.py"),
     *("tests/test_proxy.py", "tests/test_scratch.py"),
