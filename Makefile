@@ -11,7 +11,7 @@ PYTEST := $(VENV)/bin/python -m pytest -n 8 --dist loadfile --no-loadscope-reord
 # Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 # The demo has the user's own cache, as the command has without make: what was indexed once serves both.
-test nightly operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
+test broad nightly operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
 # With QDRANT_BINARY, what tests asked the stand-in of a Qdrant server is asked of that server, too.
 EXCHANGES := $(CURDIR)/.cache/exchanges
@@ -19,7 +19,7 @@ ON_A_SERVER := tests/integration tests/stand_in tests/operators/indexing tests/d
 
 SBOM := .cache/sbom
 
-.PHONY: demo test nightly operate check lint faults bench docs sbom clean
+.PHONY: demo test broad nightly operate check lint faults bench docs sbom clean
 
 # What it takes to run: the demo needs no more.
 $(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
@@ -41,6 +41,10 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev tests/__pycache__
+	$(PYTEST) -m "not operate and not nightly and not broad"
+
+# What is left out of `make test` for its time, too.
+broad: $(VENV)/dev tests/__pycache__
 	$(PYTEST) -m "not operate and not nightly"
 
 # All of it: each promise in its largest form, both Kafka clients, all faults. It takes some hours.

@@ -25,7 +25,7 @@ from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.experiments.impression import SIDES
 from operators.experiments.team_draft import team_draft
 from schemas.errors import ConfigError
-from schemas.preference import Click, Comparison, Preference, Shown
+from schemas.preference import Click, PairedRankings, Preference, DraftedResult
 from schemas.settings import Topics
 
 LENGTH: Final = 10
@@ -61,10 +61,10 @@ class Crowd:
         return clicked
 
 
-def draft(a: Sequence[str], b: Sequence[str], chance: random.Random) -> list[Shown]:
+def draft(a: Sequence[str], b: Sequence[str], chance: random.Random) -> list[DraftedResult]:
     """An interleaved page."""
     drafted = team_draft(a, b, chance.randbytes(8))
-    return [Shown(id=id_, side=side) for id_, side in islice(drafted.items(), LENGTH)]
+    return [DraftedResult(id=id_, side=side) for id_, side in islice(drafted.items(), LENGTH)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Asked:
 
 def ask(
     crowd: Crowd, experiment: str, query_id: str, asked: Asked, chance: random.Random, issued: int = ISSUED
-) -> tuple[Comparison, Preference | None]:
+) -> tuple[PairedRankings, Preference | None]:
     """One user's query: the records that the flows would write of it, no preference if nothing was clicked on."""
     page = draft(asked.a, asked.b, chance)
     about: dict[str, Any] = {
@@ -89,13 +89,13 @@ def ask(
         "namespace": asked.namespace,
         "issued": issued,
     }
-    comparison = Comparison(
+    comparison = PairedRankings(
         **about,
         mode="interleave",
         text=asked.text,
         a=[*asked.a],
         b=[*asked.b],
-        shown=page,
+        page=page,
         overlap=0.5,
         cpu_ms=1.0,
     )

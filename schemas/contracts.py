@@ -11,7 +11,7 @@ from schemas.errors import DeadLetterClass
 from schemas.feedback import FeedbackEvent
 from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
-from schemas.preference import Comparison, Preference
+from schemas.preference import PairedRankings, Preference
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.rule import Rule
@@ -28,7 +28,7 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "pool": CandidatePool,
     "rule": Rule,
     "feedback": FeedbackEvent,
-    "comparison": Comparison,
+    "comparison": PairedRankings,
     "preference": Preference,
 }
 

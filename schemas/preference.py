@@ -37,14 +37,14 @@ class Preference(Strict):
     robot: bool = Field(default=False, description="Whether there were more clicks than a person makes.")
 
 
-class Shown(Strict):
+class DraftedResult(Strict):
     """A result of an experiment's page, and the side that put it there; in a shadow `b` is never shown."""
 
     id: DocumentId
     side: Side
 
 
-class Comparison(Strict):
+class PairedRankings(Strict):
     """Two rankings of one query: a message of the topic `experiments`, keyed by query_id."""
 
     schema_version: Literal[1] = 1
@@ -56,7 +56,7 @@ class Comparison(Strict):
     text: str | None = Field(default=None, description="The query's text, where the experiment names its namespaces.")
     a: list[DocumentId] = Field(description="The first documents of the query's own recipe, best first.")
     b: list[DocumentId] = Field(description="Those of the experiment's recipe.")
-    shown: list[Shown] = Field(description="The page's results in their order.")
+    page: list[DraftedResult] = Field(description="The page's results in their order.")
     overlap: Annotated[float, Field(ge=0, le=1)] = Field(description="Rank-biased overlap of `a` and `b`, p = .9.")
     cpu_ms: Annotated[float, Field(ge=0)] = Field(description="CPU time of the second ranking in ms.")
     calls: Count = Field(default=0, description="Requests to backends that only the second ranking needed.")

@@ -38,6 +38,8 @@ CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
 WEIGHED_LEGS: Final = (FUZZY, KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
 """The legs that are asked only where a recipe gives them weight, by name."""
 
+BY_WORDS: Final = frozenset({FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED})
+"""The legs whose scores are sums over the query's words or parts of words: a document with none of them has 0."""
 
 NO_FIELD: Final = "no results: no document has the field"
 """The beginning of a warning that names fields of documents, in backticks."""

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tests import scratch
 from tests.missing import missing
+from tests.planted.defects import defects
 
 scratch.choose()
 
@@ -66,6 +67,18 @@ TOOLS: Final = (
 """The files that try the tools of benchmarks and tests, and none of the product's promises."""
 
 
+SMOKE: Final = (
+    *("tests/bench/test_calls.py", "tests/docs/test_tutorial.py", "tests/flows/cli/test_rules.py"),
+    *("tests/integration/test_commands.py", "tests/integration/test_delivery.py", "tests/integration/test_exports.py"),
+    *("tests/integration/test_facets.py", "tests/integration/test_ordinary_questions.py"),
+    *("tests/integration/test_recipes.py", "tests/operators/clients/local/", "tests/stand_in/test_differential.py"),
+)
+"""One way through each part from outside: `make test` has these, although no planted defect names them."""
+
+NEAR: Final = {test.partition("::")[0] for defect in defects().values() for test in defect.near}
+"""The files by which planted defects are noticed."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file is one worker's. The files of the cascade, which share three deployments, are one worker's together.
@@ -88,7 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests before `-m` selects, and begin with those that take long.
 
     `broker` is a test with a real broker; its waiting for the machine is not timed. `nightly` is a flow's promise with
-    the Kafka client that is not the default, but for those that are marked `both_clients`; so are the TOOLS.
+    the Kafka client that is not the default, but for those that are marked `both_clients`; so are the TOOLS. `broad` is
+    a test that takes long, and that no planted defect needs.
     """
     for item in items:
         callspec = getattr(item, "callspec", None)
@@ -99,6 +113,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "broker_tools" in fixtures:
             item.add_marker(pytest.mark.broker)
+        long = any(item.get_closest_marker(each) for each in ("broker", "slow", "weights"))
+        if long and not item.nodeid.startswith(SMOKE) and item.nodeid.partition("::")[0] not in NEAR:
+            item.add_marker(pytest.mark.broad)
         if "machine" in fixtures:
             if not item.nodeid.startswith(MACHINE):
                 raise pytest.UsageError(f"{item.nodeid} loads the machine: add its file to MACHINE")

@@ -56,11 +56,11 @@ MODULES = 281
 SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5151,
+    "schemas": 4954,
     "operators.runtime": 1143,
     "operators.text": 2442,
     "operators.mapping": 1139,
-    "operators.ranking": 2368,
+    "operators.ranking": 2371,
     "operators.access": 590,
     "operators.caching": 590,
     "operators.evaluation": 608,

@@ -25,12 +25,12 @@ from operators.experiments.click_model import fit_clicks, identify_query, join_c
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import json_object, validate
-from schemas.preference import Comparison, Preference
+from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
 from schemas.settings.experiments import Until
 from schemas.texts import json_line, printable
 
-Written = TypeVar("Written", Comparison, Preference)
+Written = TypeVar("Written", PairedRankings, Preference)
 
 _TIMEOUT: Final = 10.0
 """Seconds for the broker to name the ends of a topic, and for each next record."""
@@ -80,7 +80,7 @@ def judgements(
 
 
 def write_judgements(
-    preferences: Sequence[Preference], comparisons: Sequence[Comparison], queries: Path, qrels: Path, least: float
+    preferences: Sequence[Preference], comparisons: Sequence[PairedRankings], queries: Path, qrels: Path, least: float
 ) -> str:
     """Write both files, with documents that have at least `least` looks, and return what they hold, in words.
 
@@ -104,7 +104,7 @@ def write_judgements(
     return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
 
 
-def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], list[Comparison]]:
+def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], list[PairedRankings]]:
     """The records of an experiment, one of each kind a query. Raises ConfigError without its topics, InputError if
     there are none, and DeliveryError.
     """
@@ -113,7 +113,7 @@ def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], li
         raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
     client = connect(settings.kafka)
     preferences = {identify_query(each): each for each in _read(client, topics.preferences, Preference, name)}
-    comparisons = {identify_query(each): each for each in _read(client, topics.experiments, Comparison, name)}
+    comparisons = {identify_query(each): each for each in _read(client, topics.experiments, PairedRankings, name)}
     if not (preferences or comparisons):
         raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
     return [*preferences.values()], [*comparisons.values()]
@@ -133,7 +133,7 @@ def _read(client: KafkaClient, topic: str, kind: type[Written], name: str) -> It
 
 
 def make_report(
-    name: str, until: Until | None, preferences: Sequence[Preference], comparisons: Sequence[Comparison]
+    name: str, until: Until | None, preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]
 ) -> dict[str, Any]:
     """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
     plan = until if until is not None else Until()
@@ -155,7 +155,7 @@ def make_report(
     }
 
 
-def count_votes(preferences: Sequence[Preference], comparisons: Sequence[Comparison]) -> dict[str, Votes]:
+def count_votes(preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]) -> dict[str, Votes]:
     """The votes of each namespace."""
     counted, heard = dict[str, Counter[str]](), {*map(identify_query, preferences)}
     last = max((each.issued for each in preferences), default=-1)
@@ -176,7 +176,7 @@ def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:
     return {**votes._asdict(), "preference": preference, "low": low, "high": high, "e_value": e_value}
 
 
-def measure_guards(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def measure_guards(comparisons: Sequence[PairedRankings]) -> dict[str, Any]:
     """The figures that a winner must not have paid for: empty rankings, overlap, and the cost of the second ranking."""
     return {
         "compared": len(comparisons),

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from schemas.preference import Comparison, Preference
+from schemas.preference import PairedRankings, Preference
 from schemas.texts import nfkc
 
 BEST: Final = 10
@@ -80,10 +80,10 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     numbers = {pair: number for number, pair in enumerate(dict.fromkeys(key[:2] for key in counts))}
     pair = np.fromiter((numbers[key[:2]] for key in counts), int)
     at = np.fromiter((key[2] for key in counts), int)
-    shown, clicked_on = (np.fromiter((each[key] for key in counts), float) for each in (counts, clicks))
-    passed = shown - clicked_on
-    mean = clicked_on.sum() / max(shown.sum(), 1.0)
-    of_pair, of_rank = np.bincount(pair, shown) + _WEIGHT, np.maximum(np.bincount(at, shown), 1.0)
+    impressions, clicked_on = (np.fromiter((each[key] for key in counts), float) for each in (counts, clicks))
+    passed = impressions - clicked_on
+    mean = clicked_on.sum() / max(impressions.sum(), 1.0)
+    of_pair, of_rank = np.bincount(pair, impressions) + _WEIGHT, np.maximum(np.bincount(at, impressions), 1.0)
     # What begins at 1 stays there: the first rank is looked at.
     attraction, look = np.full(len(numbers), mean), 1 / (1 + np.arange(len(of_rank)))
     for _ in range(_STEPS):
@@ -94,14 +94,14 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
         look = np.bincount(at, clicked_on + passed * looked) / of_rank
         if np.abs(attraction - before).max(initial=0.0) < _SETTLED:
             break
-    looks = np.bincount(pair, shown * look[at])
+    looks = np.bincount(pair, impressions * look[at])
     found: dict[Question, dict[str, Attractiveness]] = {}
     for (question, document), number in numbers.items():
         found.setdefault(question, {})[document] = Attractiveness(float(attraction[number]), float(looks[number]))
     return ClickModel(look.tolist(), found)
 
 
-def identify_query(record: Comparison | Preference) -> tuple[str, str, int]:
+def identify_query(record: PairedRankings | Preference) -> tuple[str, str, int]:
     """The identity of the record's query: clients may use a query_id again."""
     return record.namespace, record.query_id, record.issued
 
@@ -114,7 +114,7 @@ class Impressions(NamedTuple):
     left_out: Mapping[str, int]
 
 
-def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Preference]) -> Impressions:
+def join_clicks(comparisons: Iterable[PairedRankings], preferences: Iterable[Preference]) -> Impressions:
     """Join the interleaved pages of an experiment with their clicks; a page without a preference has none.
 
     Queries later than the last preference are left out: their users may still click.
@@ -124,7 +124,7 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
     pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
     for each in sorted(comparisons, key=lambda each: each.issued):
         preference = heard.get(identify_query(each))
-        if each.mode != "interleave" or not each.shown:
+        if each.mode != "interleave" or not each.page:
             left_out["not interleaved"] += 1
         elif each.text is None:
             left_out["without a text"] += 1
@@ -136,5 +136,5 @@ def join_clicks(comparisons: Iterable[Comparison], preferences: Iterable[Prefere
             question = Question(each.namespace, " ".join(nfkc(each.text).casefold().split()))
             clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()
             texts.setdefault(question, each.text)
-            pages.append(ClickedPage(question, [hit.id for hit in each.shown], clicked))
+            pages.append(ClickedPage(question, [hit.id for hit in each.page], clicked))
     return Impressions(pages, texts, left_out)

@@ -100,10 +100,10 @@ class Windows:
     def _judge(self, query: _Query, clicks: Mapping[tuple[str, str], Impression]) -> Preference:
         experiment, namespace, query_id, issued = query
         actions: dict[str, list[str]] = defaultdict(list)
-        shown: dict[str, Impression] = {}
+        first: dict[str, Impression] = {}
         for (document_id, action), impression in clicks.items():
             actions[document_id].append(action)
-            shown.setdefault(document_id, impression)
+            first.setdefault(document_id, impression)
         sides = [each.side for each in clicks.values()]
         a, b = sides.count("a"), sides.count("b")
         return Preference(
@@ -115,7 +115,7 @@ class Windows:
             b=b,
             preferred="a" if a > b else "b" if b > a else "tie",
             clicks=[
-                Click(id=id_, rank=at.rank, side=at.side, actions=sorted(actions[id_])) for id_, at in shown.items()
+                Click(id=id_, rank=at.rank, side=at.side, actions=sorted(actions[id_])) for id_, at in first.items()
             ],
             robot=len(sides) > self._most_clicks,
         )

@@ -11,7 +11,7 @@ from operators.ranking.run import Run
 from schemas.recipes import fusion as fusions
 from schemas.recipes.fusion import Dbsf, Decay, DecayMode, DecayTier, Linear, OneLeg, Rrf, Score, WeighingStage
 from schemas.recipes.stages import FusionStage
-from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
+from schemas.result import BY_WORDS, FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -77,7 +77,9 @@ def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict
     for leg in legs:
         scored = leg.scores_by_id()
         if raw := [*scored.values()]:
-            scales[leg.name] = scale = NORMALISERS[normaliser](raw)
+            # Source: theoretical min-max (Bruch, Gai and Ingber 2023). That a cut list has its own minimum is our own.
+            bounds = [0.0] if normaliser == "theoretical" and leg.name in BY_WORDS and not leg.more else []
+            scales[leg.name] = scale = NORMALISERS[normaliser]([*bounds, *raw])
             scored = dict(zip(scored, scale.of(raw), strict=True))
         values.append(scored)
     return values, scales

@@ -49,7 +49,7 @@ from operators.telemetry.metrics import FlowMetrics
 from operators.text.terms import trigrams_of_query
 from operators.wire.message import Rejected, result_id
 from schemas.errors import BackendError, InputError
-from schemas.preference import Comparison, Shown, Side
+from schemas.preference import PairedRankings, DraftedResult, Side
 from schemas.query import QueryShape
 from schemas.result import FACETS, FUZZY, LegStatus
 from schemas.settings import PolicySettings
@@ -419,14 +419,14 @@ class ExperimentFinaliser(Finaliser):
         return records
 
 
-def _compare(query: InFlight, trial: Trial) -> Comparison:
+def _compare(query: InFlight, trial: Trial) -> PairedRankings:
     """The comparison of both rankings of a query, with the results of its page that are there for one of them."""
     asked, named = query.asked, trial.experiment.namespaces is not None
     text = asked.ruling.text if asked.ruling is not None else asked.event.text
-    shown = [each.document for each in page(asked, query.outcome)]
+    ids = [each.document for each in page(asked, query.outcome)]
     own: Side = "a"
-    sides = trial.sides if trial.experiment.mode == "interleave" else dict.fromkeys(shown, own)
-    return Comparison(
+    sides = trial.sides if trial.experiment.mode == "interleave" else dict.fromkeys(ids, own)
+    return PairedRankings(
         experiment=trial.name,
         mode=trial.experiment.mode,
         query_id=asked.event.query_id,
@@ -435,7 +435,7 @@ def _compare(query: InFlight, trial: Trial) -> Comparison:
         text=text if named else None,
         a=trial.a,
         b=trial.b,
-        shown=[Shown(id=id_, side=sides[id_]) for id_ in shown if id_ in sides],
+        page=[DraftedResult(id=id_, side=sides[id_]) for id_ in ids if id_ in sides],
         overlap=rank_biased_overlap(trial.a, trial.b),
         cpu_ms=trial.cpu_ms,
         calls=len(trial.searches),

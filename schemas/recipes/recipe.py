@@ -311,12 +311,13 @@ _ON = {"enabled": True}
 _OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 5}
 _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _UP_TO_1 = {"composite": {"importance_scale": 1}}
+_SCORE = {"normaliser": "theoretical"}
 _LIGHTER_RERANK = {"rerank": {"weight": 0.6, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", _LIGHTER_RERANK, "versions", "wishes"],
-    "composite": ["score", "coverage", _OF_WORDS, _UP_TO_1, "temporal", "dedupe", "versions"],
+    "hybrid": [{"score": {"fuzzy": 1.5, **_SCORE}}, "coverage", "dedupe", _LIGHTER_RERANK, "versions", "wishes"],
+    "composite": [{"score": _SCORE}, "coverage", _OF_WORDS, _UP_TO_1, "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}, "coverage"],

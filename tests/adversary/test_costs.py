@@ -28,6 +28,8 @@ from tests.operators.indexing import documents
 from tests.operators.samples import decoder, message, way_out
 from tests.tiers import sized
 
+pytestmark = pytest.mark.slow
+
 MOST_TIMES: Final = 10
 """A refused event's CPU time at most, in that of the dearest good event of its size."""
 

@@ -29,7 +29,7 @@ def test_the_records_are_those_of_a_page() -> None:
         comparison, preference = ask(Crowd(), "e", str(number), asked, chance)
         if preference is not None:
             for click in preference.clicks:
-                assert (comparison.shown[click.rank].id, comparison.shown[click.rank].side) == (click.id, click.side)
+                assert (comparison.page[click.rank].id, comparison.page[click.rank].side) == (click.id, click.side)
             by_side = {"a": preference.a, "b": preference.b}
             assert sum(by_side.values()) == len(preference.clicks)
             if preference.preferred != "tie":

@@ -10,6 +10,8 @@ import yaml
 from schemas.errors import Reason
 from tests.deploy.monitoring import CONFIG, RULES, Expression, alerts, check_names, promtool, rules, series
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted({alert["alert"] for alert in alerts()})
 JOB = {"search": "rankstream-search", "indexing": "rankstream-indexing"}
 

@@ -18,7 +18,7 @@ from operators.indexing.decode import tombstone
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.feedback import FeedbackEvent, UbiEvent
 from schemas.pool import CandidatePool
-from schemas.preference import Comparison
+from schemas.preference import PairedRankings
 from schemas.query import QueryEvent
 from schemas.result import Explained, ResultEvent
 from schemas.settings import Settings, load
@@ -35,7 +35,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "explanation": Explained,
     "feedback": FeedbackEvent,
     "ubi": UbiEvent,
-    "comparison": Comparison,
+    "comparison": PairedRankings,
 }
 
 TESTED: Final = {

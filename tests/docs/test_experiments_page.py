@@ -11,7 +11,7 @@ import kafka
 from bench.kafka.broker import Broker
 from flows.cli.experiment import describe_report, make_report
 from operators.experiments.impression import Impression, TokenCodec
-from schemas.preference import Comparison, Preference
+from schemas.preference import PairedRankings, Preference
 from schemas.settings.experiments import Until
 from tests.docs.pages import DOCS, blocks
 from tests.integration.applications import need
@@ -68,7 +68,7 @@ def test_the_verdict_is_one() -> None:
     silent = (f"silent{number}" for number in range(2600 - len(preferences)))
     more: dict[str, Any] = {"mode": "interleave", "shown": [], "overlap": 0.61, "cpu_ms": 0.4}
     comparisons = [
-        Comparison(query_id=query, a=["x"] * (number >= 4), b=["y"] * (number >= 3), **about, **more)
+        PairedRankings(query_id=query, a=["x"] * (number >= 4), b=["y"] * (number >= 3), **about, **more)
         for number, query in enumerate([*(each.query_id for each in preferences), *silent])
     ]
     report = make_report("words-first", Until(), preferences, comparisons)

@@ -18,7 +18,7 @@ from operators.delivery.client import ProducerRecord, TopicReader
 from operators.evaluation.comparison import rank_biased_overlap
 from operators.experiments.impression import Impression, TokenCodec
 from operators.experiments.team_draft import TeamDraft, team_draft
-from schemas.preference import Comparison
+from schemas.preference import PairedRankings
 from schemas.result import ResultEvent
 from tests.integration.deployment import wait_until
 
@@ -69,7 +69,7 @@ class Shop:
     running: Embedded
     client: QueryClient
     reader: TopicReader
-    comparisons: dict[str, list[Comparison]] = field(default_factory=dict)
+    comparisons: dict[str, list[PairedRankings]] = field(default_factory=dict)
 
     def ask(self, text: str, **event: Any) -> dict[str, Any]:
         """The result of one query, which must hold to the contract."""
@@ -82,17 +82,17 @@ class Shop:
         """All documents by one recipe, best first, without an experiment."""
         return ids(self.ask(text, recipe=recipe, limit=100, **event))
 
-    def compared(self, result: Mapping[str, Any]) -> Comparison:
+    def compared(self, result: Mapping[str, Any]) -> PairedRankings:
         """The one comparison of a query: it is there when its result is."""
         wait_until(lambda: result["query_id"] in self.read(), 20)
         [found] = self.comparisons[result["query_id"]]
         return found
 
-    def read(self) -> Mapping[str, list[Comparison]]:
+    def read(self) -> Mapping[str, list[PairedRankings]]:
         """All comparisons that are there, by query."""
         for record in self.reader.poll(0.2):
             assert record.value is not None
-            found = Comparison.model_validate_json(record.value)
+            found = PairedRankings.model_validate_json(record.value)
             assert record.key == found.query_id.encode()
             self.comparisons.setdefault(found.query_id, []).append(found)
         return self.comparisons
@@ -155,8 +155,8 @@ def test_a_shadow_compares_with_the_other_recipe(shop: Shop, source: str, recipe
     assert found.b == shop.whole("light of the screen", recipe, **NOW)[:20]
     assert found.a != found.b
     assert found.overlap == rank_biased_overlap(found.a, found.b)
-    assert [each.id for each in found.shown] == ids(result)
-    assert {each.side for each in found.shown} == {"a"}
+    assert [each.id for each in found.page] == ids(result)
+    assert {each.side for each in found.page} == {"a"}
     assert (found.mode, found.namespace, found.calls) == ("shadow", "shop", int(recipe == "listed"))
     # A tenant's text goes there alone where the experiment is for named tenants.
     assert found.text == ("light of the screen" if source == "watched" else None)
@@ -180,7 +180,7 @@ def test_lists_are_mixed_by_team_draft(shop: Shop, source: str, recipe: str) -> 
         assert hit["explanation"]["stages"][-1]["output"] == hit["score"]
     found = shop.compared(result)
     assert (found.a, found.b) == (ids(a)[:20], ids(b)[:20])
-    assert {each.id: each.side for each in found.shown} == sides
+    assert {each.id: each.side for each in found.page} == sides
 
 
 def test_tokens_name_what_was_shown(shop: Shop) -> None:
@@ -191,7 +191,7 @@ def test_tokens_name_what_was_shown(shop: Shop) -> None:
     assert found.issued == pytest.approx(before, abs=60_000)
     read = [tokens.read(hit["token"]) for hit in result["results"]]
     query = result["query_id"], "shop", found.issued
-    expected = [Impression("mixed", each.side, rank, each.id, *query) for rank, each in enumerate(found.shown)]
+    expected = [Impression("mixed", each.side, rank, each.id, *query) for rank, each in enumerate(found.page)]
     assert read == expected
     assert {each.side for each in read} == {"a", "b"}
     assert all("token" not in hit for hit in shop.ask("cinema", source="watched")["results"])

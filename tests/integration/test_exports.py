@@ -19,7 +19,7 @@ from schemas.settings import load
 pytestmark = [pytest.mark.slow, pytest.mark.weights]
 
 EXPORTS: Final = Path(__file__).parents[1] / "data" / "exports"
-GOALS: Final = {"cms": (26, 29), "shop": (26, 29), "rows": (26, 29), "chat": (24, 29), "wiki": (15, 28)}
+GOALS: Final = {"cms": (26, 29), "shop": (26, 29), "rows": (26, 29), "chat": (25, 29), "wiki": (15, 28)}
 """Of 30 questions: those with the right document first, and among the first five. A message and a page of two
 sentences often share no word with a question; there they are what was measured, below the .85 and .95 of the others.
 """

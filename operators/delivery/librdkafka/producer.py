@@ -58,10 +58,8 @@ class _Sending:
         self._failures: list[tuple[ProducerRecord, KafkaError]] = []
 
     def close(self) -> None:
-        # One that was fenced, or given up, says so once more: by its own error, or by Python's, if the client logs a
-        # line between raising its error and returning.
-        said_once_more = contextlib.suppress(KafkaException, SystemError)
-        with said_once_more, warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        # A client that was given up says so again; a line that it logs behind that makes a SystemError of it.
+        with contextlib.suppress(KafkaException, SystemError), warnings.catch_warnings(action="ignore"):
             self._producer.close()
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:

@@ -16,7 +16,7 @@ from bench.crowd import Asked, Crowd, ask
 from bench.kafka.broker import Broker
 from flows.cli.evaluate.evaluation import events, read_judgements
 from operators.experiments.sequential import SequentialTest, Votes
-from schemas.preference import Comparison, Preference
+from schemas.preference import PairedRankings, Preference
 from tests.flows.cli.running import Command
 
 TEXTS = ("garden hose", "Garden  Hose", "claw hammer", "wood screws")
@@ -25,7 +25,7 @@ BEST = ["good", "fair", "x", "y"]
 WORST = ["x", "y", "z", "fair", "good"]
 
 
-def crowd(queries: int, namespace: str, seed: int) -> tuple[list[Comparison], list[Preference]]:
+def crowd(queries: int, namespace: str, seed: int) -> tuple[list[PairedRankings], list[Preference]]:
     """Queries of users who prefer `b`, which ranks the best documents first, and the preferences of those who click."""
     chance, comparisons, preferences = random.Random(seed), [], []
     for number in range(queries):

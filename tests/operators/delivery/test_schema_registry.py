@@ -179,6 +179,7 @@ def test_a_value_that_is_long_as_json_is_too_large(registry: Registry) -> None:
     assert refused(registry, framed(id_, b"")) == f"the schema {id_}: {said}"
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_schemas_is_refused(registry: Registry) -> None:
     """Each names the next; no message of the first ends the process, or is a defect of ours."""
     names: Any = ()

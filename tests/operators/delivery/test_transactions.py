@@ -13,6 +13,8 @@ from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.transaction_model import PARTITION, Broker, Fate, ModelProducer, Network
 from tests.operators.samples import output_record
 
+pytestmark = pytest.mark.slow
+
 REPLICAS = ("a", "b")
 SETTINGS = settings(deadline=None, stateful_step_count=12, suppress_health_check=list(HealthCheck))
 UNTIL_IT_FAILS = settings(SETTINGS, max_examples=5000, phases=[Phase.generate], database=None)

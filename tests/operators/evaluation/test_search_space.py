@@ -70,7 +70,7 @@ def test_the_own_value_is_the_recipes() -> None:
     [
         ("score.alpha", Even(0, 1)),
         ("score.weights.keyword", Factor(0, 1e6)),
-        ("score.normaliser", Choices(("min_max", "z_score", "l2"))),
+        ("score.normaliser", Choices(("min_max", "theoretical", "z_score", "l2"))),
         ("weibull_decay.enabled", Choices((True, False))),
         ("weibull_decay.lambda", Factor(0.001, 1e6)),
         ("weibull_decay.floor", Even(0.01, 1)),

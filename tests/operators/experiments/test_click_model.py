@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.experiments.click_model import Attractiveness, ClickedPage, Question, fit_clicks, join_clicks
-from schemas.preference import Click, Comparison, Preference, Shown
+from schemas.preference import Click, PairedRankings, Preference, DraftedResult
 
 LOOKS = (1.0, 0.6, 0.35, 0.2)
 ATTRACTION = (0.8, 0.5, 0.3, 0.1)
@@ -78,12 +78,12 @@ def test_grades_are_tenths() -> None:
     assert [Attractiveness(value, 1).grade for value in (0.0, 0.04, 0.06, 0.44, 1.0)] == [0, 0, 1, 4, 10]
 
 
-def comparison(query: str, issued: int, **changed: Any) -> Comparison:
+def comparison(query: str, issued: int, **changed: Any) -> PairedRankings:
     """An interleaved page of two documents."""
-    page = [Shown(id="x", side="a"), Shown(id="y", side="b")]
+    page = [DraftedResult(id="x", side="a"), DraftedResult(id="y", side="b")]
     about: dict[str, Any] = {"experiment": "e", "mode": "interleave", "query_id": query, "namespace": "n"}
     about |= {"issued": issued, "text": "Garden  hose", "a": ["x"], "b": ["y"], "shown": page, "overlap": 0.0}
-    return Comparison(**{**about, "cpu_ms": 1.0, **changed})
+    return PairedRankings(**{**about, "cpu_ms": 1.0, **changed})
 
 
 def preference(query: str, issued: int, *ids: str, robot: bool = False) -> Preference:
@@ -104,7 +104,7 @@ def test_pages_are_joined_with_their_clicks() -> None:
         comparison("4", 15, text=None),
         comparison("5", 15, mode="shadow"),
         comparison("6", 15),
-        comparison("7", 12, shown=[]),
+        comparison("7", 12, page=[]),
     ]
     heard = [preference("1", 10, "y", "z"), preference("6", 15, "x", robot=True), preference("8", 30, "x")]
     pages, texts, left_out = join_clicks(every, heard)

@@ -22,6 +22,8 @@ from tests.operators.indexing.documents import in_flight
 from tests.operators.indexing.neighbours import Event, contexts
 from tests.operators.samples import DIMENSION
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT: Final = 30.0
 EVENTS: Final = [
     {

@@ -16,6 +16,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.run import Facts, Run, ScoreExplanations
 from schemas.errors import InputError
 from schemas.rule import rule_key
+from tests.tiers import sized
 
 PIN = {"pin": [{"id": "x", "position": 1}]}
 Said = Mapping[str, Mapping[str, Any]]
@@ -121,7 +122,7 @@ def replacements(synonyms: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((one, other) for one in synonyms["from"] for other in synonyms["to"] if one != other)
 
 
-@settings(max_examples=500)
+@settings(max_examples=sized(100, nightly=1000))
 @given(st.lists(WORDS, max_size=5), SETS, SETS, st.sampled_from(["web", "app", None]), st.integers(0, 7))
 def test_the_set_finds_what_a_naive_reading_finds(
     text: list[str], own: Said, shared: Said, source: str | None, now: float
@@ -231,7 +232,7 @@ PINS = st.dictionaries(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=sized(100, nightly=1000))
 @given(DOCUMENTS, PINS, st.sets(st.sampled_from("abcdefgh"), max_size=4))
 def test_results_are_placed_as_a_naive_reading_places_them(
     results: list[str], pinned: Mapping[str, Sequence[tuple[str, int]]], buried: set[str]

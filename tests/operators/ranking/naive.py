@@ -27,14 +27,21 @@ def rrf(legs: Sequence[Leg], k: float = 5.0, weights: Mapping[str, float] | None
     return by_leg_and_rank(total)
 
 
-def score(legs: Sequence[Leg], alpha: float | None = None, weights: Mapping[str, float] | None = None) -> Pairs:
-    """Score fusion: each leg's min-max scores, weighted and summed."""
+def score(
+    legs: Sequence[Leg],
+    alpha: float | None = None,
+    weights: Mapping[str, float] | None = None,
+    *,
+    theoretical: bool = False,
+) -> Pairs:
+    """Score fusion: each leg's min-max scores, weighted and summed; `theoretical`: from 0 in a whole keyword leg."""
     if weights is None:
         alpha = 0.5 if alpha is None else alpha
         weights = {"vector": alpha, "keyword": 1 - alpha}
     total: dict[str, float] = {}
     for leg in ordered(legs):
-        for id_, value in min_max(leg):
+        from_zero = theoretical and leg.name == "keyword" and not leg.more
+        for id_, value in min_max(leg, *([0.0] if from_zero else [])):
             total[id_] = total.get(id_, 0.0) + weight_of(leg.name, weights) * value
     return by_leg_and_rank(total)
 
@@ -64,11 +71,11 @@ def hits(leg: Leg) -> list[tuple[int, str, float]]:
     return found
 
 
-def min_max(leg: Leg) -> Pairs:
-    """Each id's score on the scale from the leg's worst, 0, to its best, 1; all 1 where they are equal."""
+def min_max(leg: Leg, *others: float) -> Pairs:
+    """Each id's score on the scale from the worst, 0, to the best, 1, of its leg and others; 1 where all are equal."""
     found = [(id_, value) for _, id_, value in hits(leg)]
-    low = min((value for _, value in found), default=0.0)
-    high = max((value for _, value in found), default=0.0)
+    values = [*others, *(value for _, value in found)]
+    low, high = min(values, default=0.0), max(values, default=0.0)
     return [(id_, 1.0 if low == high else (value - low) / (high - low)) for id_, value in found]
 
 

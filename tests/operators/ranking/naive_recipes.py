@@ -83,7 +83,7 @@ def cover(pairs: Pairs, asked: Asked, counted: Sequence[str], weight: float = 0.
 
 
 def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    return judged(near(naive.score(legs), asked), payloads, asked)
+    return judged(near(naive.score(legs, theoretical=True), asked), payloads, asked)
 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -102,7 +102,7 @@ def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: A
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    read = judged(near(naive.score(legs), asked), payloads, asked, copies=True)
+    read = judged(near(naive.score(legs, theoretical=True), asked), payloads, asked, copies=True)
     return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads, asked)
 
 

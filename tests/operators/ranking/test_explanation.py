@@ -169,7 +169,7 @@ def test_contributions_add_up() -> None:
 
 
 def test_an_explanation_by_hand() -> None:
-    """`hybrid`: vector .9 .5 .1 become 1 .5 0, keyword 8 2 become 1 0; b has half of .5 and half of 1, .75."""
+    """`hybrid`: vector .9 .5 .1 become 1 .5 0, keyword 8 2 become 1 .25; b has half of .5 and half of 1, .75."""
     legs = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("b", 8.0), ("d", 2.0)), structured("b")]
     assert explained(rank(SHIPPED["hybrid"], legs, Facts(explain=True)), "b") == {
         "legs": {
@@ -187,14 +187,14 @@ def test_an_explanation_by_hand() -> None:
                     "alpha": None,
                     "weights": None,
                     "fuzzy": 1.5,
-                    "normaliser": "min_max",
+                    "normaliser": "theoretical",
                     "combination": "sum",
                 },
                 "values": {
                     "weights": {"vector": 0.5, "keyword": 0.5, "structured": 0.0},
                     "scales": {
                         "vector": {"offset": 0.1, "divisor": 0.8, "constant": 1.0},
-                        "keyword": {"offset": 2.0, "divisor": 6.0, "constant": 1.0},
+                        "keyword": {"offset": 0.0, "divisor": 8.0, "constant": 1.0},
                         "structured": {"offset": 0.0, "divisor": 0.0, "constant": 1.0},
                     },
                 },

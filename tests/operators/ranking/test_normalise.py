@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,6 +192,22 @@ def test_score_fusion_takes_a_normaliser(normaliser: str, expected: list[tuple[s
     fused = by_score([vector(("a", 4.0), ("b", 3.0)), keyword(("k", 9.0))], normaliser=normaliser)
     assert ids(fused) == [id_ for id_, _ in expected]
     assert [one.score for one in fused] == pytest.approx([value for _, value in expected], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # 4.1 is 1, and 4 is 4 / 4.1; half of each is the weight's. Of a cut list 4 is 0.
+        (keyword(("a", 4.1), ("b", 4.0)), [0.5, 0.5 * 4 / 4.1]),
+        (replace(keyword(("a", 4.1), ("b", 4.0)), more=True), [0.5, 0.0]),
+        (keyword(("a", 4.1)), [0.5]),
+        (vector(("a", 4.1), ("b", 4.0)), [0.5, 0.0]),
+    ],
+)
+def test_a_leg_by_words_that_gave_all_has_its_theoretical_minimum(found: Leg, expected: list[float]) -> None:
+    """A document that the leg did not find has 0 there, and what it found is measured from that."""
+    fused = by_score([found], normaliser="theoretical")
+    assert [each.score for each in fused] == pytest.approx(expected, rel=1e-12)
 
 
 @EACH

@@ -34,7 +34,7 @@ from operators.stages.leg import count_branches
 from operators.stages.rerank import rank
 from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.preference import Comparison
+from schemas.preference import PairedRankings
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import PolicySettings
 from schemas.settings.experiments import Experiment
@@ -158,8 +158,8 @@ def test_the_further_leg_has_its_documents_in_the_mixed_list() -> None:
     assert [leg["candidates"] for leg in event["legs"] if leg["name"] == "structured"] == [3]
     result, told = records
     assert (told.topic, told.key, told.origin, told.form) == ("experiments", b"q", result.origin, RecordForm.COMPARISON)
-    found = Comparison.model_validate_json(told.value or b"")
-    assert [each.id for each in found.shown] == [hit["id"] for hit in event["results"] if "token" in hit]
+    found = PairedRankings.model_validate_json(told.value or b"")
+    assert [each.id for each in found.page] == [hit["id"] for hit in event["results"] if "token" in hit]
     assert (found.calls, found.b[0]) == (1, "doc-e")
 
 
@@ -234,7 +234,7 @@ def test_legs_are_shared_only_if_both_recipes_ask_the_same(event: dict[str, Any]
     assert [leg["candidates"] for leg in published(query)[0]["legs"]] == [4, 2]
 
 
-@pytest.mark.parametrize("broken", ["fuse_legs", "Comparison"])
+@pytest.mark.parametrize("broken", ["fuse_legs", "PairedRankings"])
 def test_a_defect_of_a_second_ranking_leaves_the_answer(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported, with the query's place, and the result goes alone."""
 

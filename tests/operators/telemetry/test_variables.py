@@ -12,6 +12,8 @@ from operators.telemetry.export import close_traces, metric_export, tracer_provi
 from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     ("OTEL_PROPAGATORS", "b3", None),
     ("OTEL_PROPAGATORS", "tracecontext, b3multi,baggage", "tracecontext,baggage"),

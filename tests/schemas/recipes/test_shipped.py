@@ -89,8 +89,9 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
 OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
-    "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6, "words": 7}},
-    **{name: {"rerank": {"weight": 0.8, "words": 7}} for name in ("composite", "rrf")},
+    "hybrid": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
+    "composite": {"score": {"normaliser": "theoretical"}, "rerank": {"weight": 0.8, "words": 7}},
+    "rrf": {"rerank": {"weight": 0.8, "words": 7}},
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},

@@ -226,7 +226,7 @@ def edit(entries: list[Any], kind: str, place: int, value: object) -> None:
 
 
 @EVERY_DIALECT
-@settings(max_examples=sized(40, nightly=1000))
+@settings(max_examples=sized(20, nightly=1000))
 @given(st.data())
 def test_any_answer_is_scores_or_a_bad_response(dialect: Dialect, data: st.DataObject) -> None:
     """Whatever a server answers, it becomes finite scores of the documents that were asked for, or BackendBadResponse;
