@@ -25,7 +25,7 @@ from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.experiments.impression import SIDES
 from operators.experiments.team_draft import team_draft
 from schemas.errors import ConfigError
-from schemas.preference import Click, PairedRankings, Preference, DraftedResult
+from schemas.preference import Click, DraftedResult, PairedRankings, Preference
 from schemas.settings import Topics
 
 LENGTH: Final = 10

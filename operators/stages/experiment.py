@@ -49,7 +49,7 @@ from operators.telemetry.metrics import FlowMetrics
 from operators.text.terms import trigrams_of_query
 from operators.wire.message import Rejected, result_id
 from schemas.errors import BackendError, InputError
-from schemas.preference import PairedRankings, DraftedResult, Side
+from schemas.preference import DraftedResult, PairedRankings, Side
 from schemas.query import QueryShape
 from schemas.result import FACETS, FUZZY, LegStatus
 from schemas.settings import PolicySettings

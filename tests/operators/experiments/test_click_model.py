@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.experiments.click_model import Attractiveness, ClickedPage, Question, fit_clicks, join_clicks
-from schemas.preference import Click, PairedRankings, Preference, DraftedResult
+from schemas.preference import Click, DraftedResult, PairedRankings, Preference
 
 LOOKS = (1.0, 0.6, 0.35, 0.2)
 ATTRACTION = (0.8, 0.5, 0.3, 0.1)
