@@ -58,7 +58,7 @@ PAYLOADS: Final = {name: {"id": f"doc-{name}", "namespace": "public", "text": f"
 
 
 def hits(*ids: str) -> Found:
-    """What a leg found, best first."""
+    """The outcome of a leg with these hits, best first."""
     payloads: list[Mapping[str, Any]] = [{"id": f"doc-{id_}", "namespace": "public"} for id_ in ids]
     return Found(Hits([*ids], [1.0 - 0.1 * rank for rank in range(len(ids))], payloads))
 
@@ -142,7 +142,7 @@ def test_a_late_or_failed_leg_leaves_the_answer(mode: str, extra: Found | Backen
 
 
 def test_a_lost_part_of_the_answer_ends_the_trial() -> None:
-    """What was lost for the own recipe is lost for both."""
+    """A part that the own recipe lost is lost for both."""
     query = asked("other")
     query.lose("vector", Reason.TIMEOUT)
     event, records = published(ranked(query, own={"keyword": ("d", "c")}))
@@ -164,7 +164,7 @@ def test_the_further_leg_has_its_documents_in_the_mixed_list() -> None:
 
 
 def test_a_model_reads_nothing_for_the_other_recipe() -> None:
-    """What it did not read follows behind; what it left out as irrelevant is left out of both lists."""
+    """A document that it did not read follows behind; one that it left out as irrelevant is in neither list."""
     of_two = ModelScores({"a": 0.1, "d": 0.9}, 2, model="m")
     query = ranked(asked("other", "shadow"), scores=of_two)
     assert ids(query) == ["d", "a", "b", "c"]
