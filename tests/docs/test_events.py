@@ -12,7 +12,7 @@ from schemas import headers as names
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass, Reason
 from schemas.feedback import FeedbackEvent, UbiEvent
-from schemas.preference import Comparison
+from schemas.preference import PairedRankings
 from schemas.query import QueryEvent
 from schemas.result import Degradation, ResultEvent, Status
 
@@ -71,7 +71,7 @@ def test_every_example_is_an_event(name: str, example: str) -> None:
     models: dict[str, type[BaseModel]] = {
         **MODELS,
         "deletion": DeletionEvent,
-        "comparison": Comparison,
+        "comparison": PairedRankings,
         "ubi": UbiEvent,
     }
     models[name].model_validate(orjson.loads(example))

@@ -9,7 +9,7 @@ import orjson
 
 from bench.kafka.broker import Broker
 from operators.experiments.impression import TokenCodec
-from schemas.preference import Comparison
+from schemas.preference import PairedRankings
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until
 
@@ -52,7 +52,7 @@ def test_each_result_has_one_comparison(broker: Broker, tmp_path: Path, topic_na
             first.kill()
             system.start("run", replica="s")
             results = [record.value for record in system.output_records(QUERIES)]
-            comparisons = [Comparison.model_validate_json(record.value) for record in system.records("experiments")]
+            comparisons = [PairedRankings.model_validate_json(record.value) for record in system.records("experiments")]
     assert {each["status"] for each in results} == {"ok"}
     assert Counter(each["query_id"] for each in results) == Counter(f"q{n}" for n in range(QUERIES))
     by_query = {each.query_id: each for each in comparisons}
@@ -61,4 +61,4 @@ def test_each_result_has_one_comparison(broker: Broker, tmp_path: Path, topic_na
     for result in results:
         tokens = [read(hit["token"]) for hit in result["results"] if "token" in hit]
         compared = by_query[result["query_id"]]
-        assert [(each.id, each.side) for each in compared.shown] == [(each.document_id, each.side) for each in tokens]
+        assert [(each.id, each.side) for each in compared.page] == [(each.document_id, each.side) for each in tokens]

@@ -151,7 +151,7 @@ def test_beginnings_that_differ_are_told_apart(tmp_path: Path) -> None:
     mine = written(tmp_path, "mine.yaml", "stages: [{score: {alpha: 0.1}}, {dedupe: {limit: 50}}]\n")
     found = variants(["hybrid", mine], stages=True)
     hashes = {variant.recipe.hash for variant in found}
-    for stages in ([{"score": {"fuzzy": 1.5}}], [{"score": {"alpha": 0.1}}]):
+    for stages in ([{"score": {"fuzzy": 1.5, "normaliser": "theoretical"}}], [{"score": {"alpha": 0.1}}]):
         assert Recipe.parse("x", {"stages": stages}).hash in hashes
     assert Recipe.parse("x", {"stages": [{"score": {"alpha": 0.1}}, {"dedupe": {"limit": 50}}]}).hash in hashes
     assert len(names(found)) == len(set(names(found)))

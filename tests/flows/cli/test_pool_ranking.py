@@ -85,7 +85,7 @@ def test_a_pool_with_words_is_covered() -> None:
 
 
 def test_a_result_by_hand() -> None:
-    """Every part of the result of a pool with two legs: score fusion's halves, places, provenance without a place."""
+    """Every part of the result of a pool with two legs: score fusion's halves of 1 and 1 / 2, places, provenance without a place."""
     legs = [
         {"name": "vector", "hits": [{"id": "a", "score": 0.75, "payload": {"text": "x", "n": 1}}]},
         {
@@ -105,7 +105,7 @@ def test_a_result_by_hand() -> None:
             {
                 "id": "a",
                 "rank": 1,
-                "score": 0.5,
+                "score": 0.75,
                 "relevance": 0.75,
                 "text": "x",
                 "payload": {"n": 1},

@@ -125,12 +125,12 @@ def test_the_configuration_counts() -> None:
 
 
 def test_a_rerankers_scores_are_merged() -> None:
-    """By hand: the pool's own recipe takes .6 of the reranker's 1, .5, 0 and .4 of the legs' 0, 1, 1/3, and what the
+    """By hand: the pool's own recipe takes .6 of the reranker's 1, .5, 0 and .4 of the legs' 0, 1, 3/8, and what the
     reranker left out is out; by another recipe, which may put first what nobody has read, that follows behind.
     """
     rerank_scores = {"sum": 5.0, "late": 1.0, "old": 3.0}
     result = ranked(pool(rerank_scores=rerank_scores))
-    assert scores(result) == pytest.approx({"old": 0.7, "sum": 0.6, "late": 0.4 / 3})
+    assert scores(result) == pytest.approx({"old": 0.7, "sum": 0.6, "late": 0.4 * 3 / 8})
     assert ids(result) == ["old", "sum", "late"]
     assert result["reranked"] is True
     result = ranked(pool(rerank_scores=rerank_scores), by("rrf"))

@@ -16,7 +16,7 @@ from schemas.errors import InputError
 RANKER = PoolRanker.of(None, None, explain=False)
 HITS = {
     "vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.1}],
-    "keyword": [{"id": "k", "score": 9.0}, {"id": "v", "score": 1.0}],
+    "keyword": [{"id": "k", "score": 9.0}, {"id": "v", "score": 0.0}],
 }
 
 
