@@ -66,7 +66,7 @@ def test_the_verdict_is_one() -> None:
     robots = [each.model_copy(update={"query_id": f"robot-{each.query_id}", "robot": True}) for each in preferences[:2]]
     preferences += robots
     silent = (f"silent{number}" for number in range(2600 - len(preferences)))
-    more: dict[str, Any] = {"mode": "interleave", "shown": [], "overlap": 0.61, "cpu_ms": 0.4}
+    more: dict[str, Any] = {"mode": "interleave", "page": [], "overlap": 0.61, "cpu_ms": 0.4}
     comparisons = [
         PairedRankings(query_id=query, a=["x"] * (number >= 4), b=["y"] * (number >= 3), **about, **more)
         for number, query in enumerate([*(each.query_id for each in preferences), *silent])

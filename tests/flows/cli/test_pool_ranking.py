@@ -85,7 +85,7 @@ def test_a_pool_with_words_is_covered() -> None:
 
 
 def test_a_result_by_hand() -> None:
-    """Every part of the result of a pool with two legs: score fusion's halves of 1 and 1 / 2, places, provenance without a place."""
+    """Every part of the result of a pool with two legs: halves of 1 and 1 / 2, places, provenance without a place."""
     legs = [
         {"name": "vector", "hits": [{"id": "a", "score": 0.75, "payload": {"text": "x", "n": 1}}]},
         {

@@ -82,7 +82,7 @@ def comparison(query: str, issued: int, **changed: Any) -> PairedRankings:
     """An interleaved page of two documents."""
     page = [DraftedResult(id="x", side="a"), DraftedResult(id="y", side="b")]
     about: dict[str, Any] = {"experiment": "e", "mode": "interleave", "query_id": query, "namespace": "n"}
-    about |= {"issued": issued, "text": "Garden  hose", "a": ["x"], "b": ["y"], "shown": page, "overlap": 0.0}
+    about |= {"issued": issued, "text": "Garden  hose", "a": ["x"], "b": ["y"], "page": page, "overlap": 0.0}
     return PairedRankings(**{**about, "cpu_ms": 1.0, **changed})
 
 
