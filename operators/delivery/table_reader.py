@@ -25,6 +25,7 @@ import contextlib
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Generic, TypeVar
 
@@ -32,13 +33,16 @@ import structlog
 from typing_extensions import override
 
 from operators.caching.watermark_table import WatermarkTable
-from operators.delivery.client import TopicReader
+from operators.delivery.client import ConsumerRecord, TopicReader
+from operators.delivery.dead_letter_log import own_field
 from operators.query.rules import RuleSet, RuleTable
 from schemas.errors import (
     BackendTimeout,
     BackendUnavailable,
+    DeadLetterClass,
     DeadlinePassed,
     FatalDelivery,
+    InputError,
     RankstreamError,
     RetriableDelivery,
 )
@@ -64,7 +68,7 @@ Table = TypeVar("Table", WatermarkTable, RuleTable)
 """A table, to which the records of its topic are applied one after another; invalid ones change nothing."""
 
 
-class TableReader(Generic[Table]):
+class TableReader(ABC, Generic[Table]):
     """Reads a topic into a table on a thread of its own. The process calls `start` and `close`.
 
     `name` is that of the topic's role, `behind_means` what follows for queries while the reader is behind. `every`: how
@@ -211,13 +215,16 @@ class TableReader(Generic[Table]):
         back = any(after[number] < offset for number, offset in before.items())
         if back or any(record.offset < before[record.partition.partition] for record in records):
             raise RetriableDelivery(_CREATED_AGAIN)
-        ignored = 0
-        for record in records:
-            # One lock for each record, so that a call of `of` doesn't wait for all of them.
-            with self._reading:
-                ignored += not self._table.apply(record.key or b"", record.value)
+        ignored = [(record, error) for record in records if (error := self._apply(record)) is not None]
         if ignored:
-            log.warning(f"reader of {self.name} ignored invalid records", records=ignored)
+            record, error = ignored[0]
+            place, of = {**record.partition._asdict(), "offset": record.offset}, {"class": error.kind.value}
+            what = f"reader of {self.name} ignored invalid records"
+            log.warning(what, records=len(ignored), **place, **of, field=own_field(error.field))
+
+    @abstractmethod
+    def _apply(self, record: ConsumerRecord) -> InputError | None:
+        """Apply a record, under a lock of its own, so that a call of `of` doesn't wait for all of them."""
 
     def _fail(self, reason: str) -> None:
         with self._calls:
@@ -261,18 +268,53 @@ class WatermarkReader(TableReader[WatermarkTable]):
         if self._table:
             self._asked.set()
 
+    @override
+    def _apply(self, record: ConsumerRecord) -> InputError | None:
+        with self._reading:
+            applied = self._table.apply(record.key or b"", record.value)
+        return None if applied else InputError(DeadLetterClass.INVALID, "a watermark is expected")
+
 
 class RuleReader(TableReader[RuleTable]):
-    """Reads the rules topic."""
+    """Reads the rules topic. `broken` hears of each record that is no rule, and came since the topic was first read."""
 
     name = "rules"
     behind_means = "those that were read stay in force"
     every = 1.0
 
+    def __init__(
+        self,
+        tail: Callable[[], TopicReader],
+        timeout: float,
+        table: RuleTable,
+        broken: Callable[[ConsumerRecord, InputError], None],
+    ) -> None:
+        super().__init__(tail, timeout, table)
+        self._broken = broken
+        self._last: dict[int, int] = {}
+        self.refused = 0
+        """Records that were no rule."""
+
     def of(self, namespace: str) -> Sequence[RuleSet]:
         """The rules for a namespace as far as they were read, as `RuleTable.of`. From any thread."""
         with self._reading:
             return self._table.of(namespace)
+
+    @override
+    def _apply(self, record: ConsumerRecord) -> InputError | None:
+        try:
+            with self._reading:
+                self._table.put(record.key or b"", record.value)
+        except InputError as error:
+            self.refused += 1
+            partition = record.partition.partition
+            # After failures the topic is read again.
+            if record.offset > self._last.get(partition, -1):
+                self._last[partition] = record.offset
+                if self._reached.is_set():
+                    self._broken(record, error)
+            return error
+        return None
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from operators.text.analysis import is_unspaced
 from operators.text.folding import fold, fold_accents
 from operators.text.words import WORD
-from schemas.errors import InputError, invalid
+from schemas.errors import invalid
 from schemas.rule import EVERYWHERE, MAX_WORDS, NamesReader, Rule, read_rule, read_rule_key
 from schemas.settings.qdrant import language_tag
 
@@ -173,8 +173,6 @@ class RuleTable:
         self._read = read
         self._rules: dict[str, dict[str, CompiledRule]] = {}
         self._sets: dict[str, RuleSet] = {}
-        self.refused = 0
-        """Records that were no rule."""
 
     def __len__(self) -> int:
         # The metrics count while records are applied.
@@ -184,17 +182,8 @@ class RuleTable:
         """Each rule with its namespace, in their order."""
         return ((name, each[id_]) for name, each in sorted(self._rules.items()) for id_ in sorted(each))
 
-    def apply(self, key: bytes, value: bytes | None) -> bool:
-        """Apply a record; False if it is no rule: then the rule before stays in force."""
-        try:
-            self.put(key, value)
-        except InputError:
-            self.refused += 1
-            return False
-        return True
-
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record. Raises InputError if it is no rule."""
+        """Apply a record. Raises InputError if it is no rule: then the rule before stays in force."""
         namespace, id_ = read_rule_key(key)
         if value is not None:
             self._rules.setdefault(namespace, {})[id_] = CompiledRule.of(id_, value, self._read)

@@ -27,7 +27,7 @@ def table(own: Said, shared: Said | None = None) -> RuleTable:
     made = RuleTable()
     for namespace, rules in (("n", own), ("*", shared or {})):
         for id_, rule in rules.items():
-            assert made.apply(rule_key(namespace, id_), json.dumps(rule).encode())
+            made.put(rule_key(namespace, id_), json.dumps(rule).encode())
     return made
 
 
@@ -203,12 +203,14 @@ def test_a_taken_set_does_not_change() -> None:
 
 
 def test_a_broken_rule_changes_nothing() -> None:
-    """It is counted, and the rule before stays; a rule without words is broken, too."""
+    """It is refused, and the rule before stays; a rule without words is broken, too."""
     made = table({"r": {"then": PIN}})
-    for broken in (b"", b"{", b'{"then": {}}', json.dumps({"when": {"exact": "!"}, "then": PIN}).encode()):
-        assert not made.apply(rule_key("n", "r"), broken)
-    assert not made.apply(b"r", json.dumps({"then": PIN}).encode())
-    assert (len(made), made.refused) == (1, 5)
+    wordless = json.dumps({"when": {"exact": "!"}, "then": PIN}).encode()
+    no_rules = [(rule_key("n", "r"), each) for each in (b"", b"{", b'{"then": {}}', wordless)]
+    for key, value in [*no_rules, (b"r", json.dumps({"then": PIN}).encode())]:
+        with pytest.raises(InputError):
+            made.put(key, value)
+    assert len(made) == 1
     assert [*decide(made.of("n"), None, Circumstances(None, 0)).ids] == ["r"]
     with pytest.raises(InputError, match="1 to 8 words are expected"):
         made.put(rule_key("n", "r"), json.dumps({"when": {"exact": "a b c d e f g h i"}, "then": PIN}).encode())
