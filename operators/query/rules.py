@@ -138,19 +138,23 @@ Match = tuple[Node, int, int]
 
 
 class RuleSet:
-    """The rules of one namespace, by the words that they need; it never changes.
+    """The rules of one namespace, by the words that they need; it never changes. None stands in place of a rule that is
+    taken away: it hides those of its id in the sets behind.
 
     `version` is the same for the same rules on every replica, in whatever order they came: the XOR of their hashes of
     64 bits (Bellare and Micciancio 1997), as 16 hexadecimal digits.
     """
 
-    def __init__(self, rules: Mapping[str, CompiledRule]) -> None:
+    def __init__(self, rules: Mapping[str, CompiledRule | None]) -> None:
         self.rules = rules
         self._phrases = Node()
         self._always: list[CompiledRule] = []
         version = 0
-        for rule in rules.values():
-            version ^= int.from_bytes(hashlib.sha256(rule.id.encode() + b"\0" + rule.value).digest()[:8])
+        for id_, rule in rules.items():
+            value = rule.value if rule is not None else b""
+            version ^= int.from_bytes(hashlib.sha256(id_.encode() + b"\0" + value).digest()[:8])
+            if rule is None:
+                continue
             for phrase, texts in rule.synonyms.items():
                 self._phrases.at(phrase).synonyms.append((rule, texts))
             if rule.phrase:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from operators.mapping.own_names import OwnNames
-from operators.query.rules import Circumstances, RuleTable, read_words
+from operators.query.rules import Circumstances, RuleSet, RuleTable, read_words
 from operators.query.ruling import Ruling, decide
 from operators.ranking.candidate import Candidate
 from operators.ranking.run import Facts, Run, ScoreExplanations
@@ -178,6 +178,15 @@ def test_a_rule_for_all_is_hidden_by_its_name() -> None:
     shared = {"r": {"when": {"contains": "a"}, "then": PIN}}
     assert [*ruling("a", {"other": {"then": PIN}}, shared).ids] == ["other", "r"]
     assert [*ruling("a", {"r": {"when": {"contains": "never"}, "then": PIN}}, shared).ids] == []
+
+
+def test_a_rule_that_is_tried_as_none_is_taken_away() -> None:
+    """Of the namespace and of all; the others work."""
+    rule = {"when": {"contains": "a"}, "then": PIN}
+    behind = table({"r": rule, "other": rule}, {"r": rule, "s": rule}).of("n")
+    taken = [decide([RuleSet(dict.fromkeys(ids)), *behind], "a", Circumstances(None, 0)) for ids in ([], ["r"], ["s"])]
+    assert [[*each.ids] for each in taken] == [["other", "r", "s"], ["other", "s"], ["other", "r"]]
+    assert len({each.version for each in taken}) == 3
 
 
 def test_a_version_is_that_of_the_rules_whatever_their_order() -> None:
