@@ -95,6 +95,26 @@ def filters(browser: Browser) -> None:
     browser.wait(lambda: not browser.all("#columns .chip") and len(browser.all(".card")) == before)
 
 
+def like(browser: Browser) -> None:
+    """Search for what is like a result, and unlike another, which the link says; neither is found, until taken back."""
+    browser.open(DRILL)
+    browser.wait(lambda: browser.all(".card"))
+    first, second = browser.run(
+        "return [...document.querySelectorAll('.card')].slice(0, 2).map((each) => each.dataset.id)"
+    )
+    for how, id_ in (("like", first), ("unlike", second)):
+        browser.run(f"document.querySelector(\"[aria-label='Search what is {how} {id_}']\").click()")
+        browser.wait(
+            lambda id_=id_: (
+                browser.all(".card") and not browser.run(f"return document.querySelector('.card[data-id=\"{id_}\"]')")
+            )
+        )
+    assert [each.text for each in browser.all("#columns .chip")] == [f"like: {first} ×", f"unlike: {second} ×"]
+    assert browser.chrome.current_url.count("like=") == 2
+    browser.run("document.querySelector('#columns .chip').click()")
+    browser.wait(lambda: browser.run(f"return document.querySelector('.card[data-id=\"{first}\"]')"))
+
+
 def explanation(browser: Browser) -> None:
     """Ask why a result is where it is, and compare it with another one."""
     browser.open(DRILL)
@@ -292,6 +312,7 @@ TASKS: Final[list[Callable[[Browser], None]]] = [
     rules,
     manners,
     errors,
+    like,
 ]
 WIDTHS: Final = (1280, 768, 360)
 MATRIX: Final = [
