@@ -29,10 +29,9 @@ from flows.feedback import learning
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
-from operators.delivery.broken_rules import BrokenRules
 from operators.delivery.client import TopicPartition
 from operators.delivery.embedded_broker import PARTITIONS
-from operators.delivery.table_reader import RuleReader, WatermarkReader
+from operators.delivery.table_reader import BrokenRules, RuleReader, WatermarkReader
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -143,9 +142,7 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         rules = None
         if (name := topics.rules) is not None:
             first, ledger = TopicPartition(topics.queries, 0), member.consumer_loop.ledger
-            broken = BrokenRules(
-                member.client.plain_producer, member.way_out, lambda: first in ledger.partitions, metrics
-            )
+            broken = BrokenRules(member.client.plain_producer, member.way_out, lambda: first in ledger.partitions)
             table = rule_table(settings)
             rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table, broken.add)
             metrics.watch_rules(table.__len__, lambda: rules.refused, lambda: rules.behind)

@@ -18,6 +18,9 @@ Rules:
   the old topic stay: one that returned to an earlier value would make its cached answers valid again.
 - Added partitions are read from their beginning, at most TAIL_METADATA_AGE seconds after they were added. Records that
   a producer writes there earlier are missed until then.
+- Of the replicas, which all read the topic of rules, the member that has the first partition of the queries makes a
+  broken rule a dead letter. The others keep theirs for _HELD seconds, in which they may take that partition over:
+  so there is one at least, and a second one has the same place in its headers.
 """
 
 import asyncio
@@ -25,21 +28,24 @@ import contextlib
 import math
 import threading
 import time
-from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, TypeVar
 
 import structlog
 from typing_extensions import override
 
 from operators.caching.watermark_table import WatermarkTable
-from operators.delivery.client import ConsumerRecord, TopicReader
+from operators.delivery.client import ConsumerRecord, PlainProducer, RecordRefused, TopicReader
 from operators.delivery.dead_letter_log import own_field
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.way_out import WayOut, dead_letter
 from operators.query.rules import RuleSet, RuleTable
+from operators.wire.message import Message, Origin
 from schemas.errors import (
     BackendTimeout,
     BackendUnavailable,
-    DeadLetterClass,
     DeadlinePassed,
     FatalDelivery,
     InputError,
@@ -60,6 +66,12 @@ for when all calls have timed out."""
 _CLOSE_TIMEOUT: Final = 5.0
 _CREATED_AGAIN: Final = "the topic was created again"
 
+_HELD: Final = 60.0
+"""Seconds: more than a group takes to give the partitions of a dead member to others."""
+
+_MOST: Final = 1000
+"""Dead letters that wait at most: further records are counted and logged alone."""
+
 _Outcome = asyncio.Future[str | None]
 """None, or why the request failed; all calls that share a request wait for the same future."""
 
@@ -67,8 +79,10 @@ _Outcome = asyncio.Future[str | None]
 Table = TypeVar("Table", WatermarkTable, RuleTable)
 """A table, to which the records of its topic are applied one after another; invalid ones change nothing."""
 
+Broken = Callable[[ConsumerRecord, InputError], None]
 
-class TableReader(ABC, Generic[Table]):
+
+class TableReader(Generic[Table]):
     """Reads a topic into a table on a thread of its own. The process calls `start` and `close`.
 
     `name` is that of the topic's role, `behind_means` what follows for queries while the reader is behind. `every`: how
@@ -79,11 +93,19 @@ class TableReader(ABC, Generic[Table]):
     behind_means: ClassVar[str]
     every: ClassVar[float] = math.inf
 
-    def __init__(self, tail: Callable[[], TopicReader], timeout: float, table: Table) -> None:
-        """`timeout`: how many seconds a call waits at most."""
+    def __init__(
+        self, tail: Callable[[], TopicReader], timeout: float, table: Table, broken: Broken = lambda *_: None
+    ) -> None:
+        """`timeout`: how many seconds a call waits at most. `broken` hears of the invalid records that came since the
+        topic was first read.
+        """
         self._tail = tail
         self._timeout = timeout
         self._table: Table = table
+        self._broken = broken
+        self._last: dict[int, int] = {}
+        self.refused = 0
+        """Invalid records."""
         self._reading = threading.Lock()
         self._calls = threading.Lock()
         self._present: _Outcome | None = None
@@ -215,16 +237,29 @@ class TableReader(ABC, Generic[Table]):
         back = any(after[number] < offset for number, offset in before.items())
         if back or any(record.offset < before[record.partition.partition] for record in records):
             raise RetriableDelivery(_CREATED_AGAIN)
-        ignored = [(record, error) for record in records if (error := self._apply(record)) is not None]
-        if ignored:
-            record, error = ignored[0]
-            place, of = {**record.partition._asdict(), "offset": record.offset}, {"class": error.kind.value}
-            what = f"reader of {self.name} ignored invalid records"
-            log.warning(what, records=len(ignored), **place, **of, field=own_field(error.field))
+        refused = list[tuple[ConsumerRecord, InputError]]()
+        for record in records:
+            # One lock for each record, so that a call of `of` doesn't wait for all of them.
+            try:
+                with self._reading:
+                    self._table.put(record.key or b"", record.value)
+            except InputError as error:
+                refused.append((record, error))
+        if refused:
+            self._refuse(refused)
 
-    @abstractmethod
-    def _apply(self, record: ConsumerRecord) -> InputError | None:
-        """Apply a record, under a lock of its own, so that a call of `of` doesn't wait for all of them."""
+    def _refuse(self, refused: Sequence[tuple[ConsumerRecord, InputError]]) -> None:
+        self.refused += len(refused)
+        first, wrong = refused[0]
+        said = {**first.partition._asdict(), "offset": first.offset, "class": wrong.kind.value}
+        said |= {"records": len(refused), "field": own_field(wrong.field)}
+        log.warning(f"reader of {self.name} ignored invalid records", **said)
+        for record, error in refused:
+            number = record.partition.partition
+            # After failures the topic is read again.
+            if self._reached.is_set() and record.offset > self._last.get(number, -1):
+                self._broken(record, error)
+            self._last[number] = max(record.offset, self._last.get(number, -1))
 
     def _fail(self, reason: str) -> None:
         with self._calls:
@@ -268,53 +303,58 @@ class WatermarkReader(TableReader[WatermarkTable]):
         if self._table:
             self._asked.set()
 
-    @override
-    def _apply(self, record: ConsumerRecord) -> InputError | None:
-        with self._reading:
-            applied = self._table.apply(record.key or b"", record.value)
-        return None if applied else InputError(DeadLetterClass.INVALID, "a watermark is expected")
-
 
 class RuleReader(TableReader[RuleTable]):
-    """Reads the rules topic. `broken` hears of each record that is no rule, and came since the topic was first read."""
+    """Reads the rules topic."""
 
     name = "rules"
     behind_means = "those that were read stay in force"
     every = 1.0
-
-    def __init__(
-        self,
-        tail: Callable[[], TopicReader],
-        timeout: float,
-        table: RuleTable,
-        broken: Callable[[ConsumerRecord, InputError], None],
-    ) -> None:
-        super().__init__(tail, timeout, table)
-        self._broken = broken
-        self._last: dict[int, int] = {}
-        self.refused = 0
-        """Records that were no rule."""
 
     def of(self, namespace: str) -> Sequence[RuleSet]:
         """The rules for a namespace as far as they were read, as `RuleTable.of`. From any thread."""
         with self._reading:
             return self._table.of(namespace)
 
-    @override
-    def _apply(self, record: ConsumerRecord) -> InputError | None:
-        try:
-            with self._reading:
-                self._table.put(record.key or b"", record.value)
-        except InputError as error:
-            self.refused += 1
-            partition = record.partition.partition
-            # After failures the topic is read again.
-            if record.offset > self._last.get(partition, -1):
-                self._last[partition] = record.offset
-                if self._reached.is_set():
-                    self._broken(record, error)
-            return error
-        return None
+
+@dataclass(eq=False)
+class BrokenRules:
+    """The dead letters of broken rules that wait; `writes` is true while this replica writes them."""
+
+    producer: Callable[[], PlainProducer]
+    way_out: WayOut
+    writes: Callable[[], bool]
+    _waiting: deque[OutputRecord] = field(default_factory=deque, init=False)
+
+    def add(self, record: ConsumerRecord, error: InputError) -> None:
+        """Keep a record that is no rule. From any thread."""
+        origin, now, clock = Origin(*record.partition, record.offset, 0), time.time(), time.monotonic()
+        message = Message(origin, record.key, record.value, record.headers or (), record.timestamp, now, clock)
+        if len(self._waiting) < _MOST:
+            rejected = message.reject("rules", error.kind, str(error), error.field)
+            self._waiting.append(dead_letter(rejected, self.way_out.dead_letters, None))
+
+    async def send(self) -> None:
+        """Write what waits if this replica is to, or else forget what is old. Raises DeliveryError."""
+        if self._waiting:
+            await asyncio.to_thread(self._send if self.writes() else self._forget)
+
+    def _send(self) -> None:
+        with contextlib.closing(self.producer()) as producer:
+            while self._waiting:
+                letter = self._waiting[0]
+                try:
+                    producer.send([letter])
+                except RecordRefused as error:
+                    [self._waiting[0]] = self.way_out.fall_back([letter], {id(letter): error.refusal})
+                else:
+                    self._waiting.popleft()
+                    if (cause := letter.dead_letter) is not None:
+                        self.way_out.signals.metrics.dead_letters[cause.kind.value, cause.stage].inc()
+
+    def _forget(self) -> None:
+        while self._waiting and (message := self._waiting[0].message) and time.monotonic() - message.clock > _HELD:
+            self._waiting.popleft()
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:

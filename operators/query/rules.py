@@ -116,7 +116,9 @@ def _phrases(texts: Sequence[str], field: str) -> Texts:
 
 
 class Node(dict[str, "Node"]):
-    """The beginning of phrases: the words that come next, and the rules of the phrase that it is itself."""
+    """The beginning of phrases: the words that come next, made when asked for by `[]`, and the rules of the phrase that
+    it is itself.
+    """
 
     __slots__ = ("conditions", "synonyms")
 
@@ -127,10 +129,6 @@ class Node(dict[str, "Node"]):
     def __missing__(self, word: str) -> "Node":
         node = self[word] = Node()
         return node
-
-    def at(self, phrase: Phrase) -> "Node":
-        """The node of a phrase that begins here; it is made if there is none."""
-        return reduce(getitem, phrase, self)
 
 
 Match = tuple[Node, int, int]
@@ -156,9 +154,9 @@ class RuleSet:
             if rule is None:
                 continue
             for phrase, texts in rule.synonyms.items():
-                self._phrases.at(phrase).synonyms.append((rule, texts))
+                reduce(getitem, phrase, self._phrases).synonyms.append((rule, texts))
             if rule.phrase:
-                self._phrases.at(rule.phrase).conditions.append(rule)
+                reduce(getitem, rule.phrase, self._phrases).conditions.append(rule)
             elif rule.rule.then.model_fields_set != {"synonyms"}:
                 self._always.append(rule)
         self.version = f"{version:016x}"

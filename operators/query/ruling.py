@@ -125,7 +125,7 @@ class Ruling:
         tokens = analyse(text, query=True)
         identifiers = [each for each in tokens if not each.is_word and _is_identifier(text[each.start : each.end])]
         expansions = []
-        for rule, start, end, other in found:
+        for rule, other, start, end in found:
             first, last = words[start].start, words[end - 1].end
             atoms = [each for each in tokens if each.is_word and first <= each.start < last]
             said = rule.rule.then.synonyms
@@ -222,7 +222,7 @@ def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, bound: 
     found = _find(sets, words, matches, at)
     variants = (
         [*words[:start], *(Word(each, words[start].start, words[end - 1].end) for each in phrase), *words[end:]]
-        for _, start, end, others in _synonyms(sets, matches, found, at)
+        for _, others, start, end in _synonyms(sets, matches, found, at)
         for phrase in others.values()
     )
     for variant in islice(variants, _VARIANTS):
@@ -237,16 +237,13 @@ def _match(sets: Sequence[RuleSet], words: Sequence[Word]) -> list[list[Match]]:
 
 def _synonyms(
     sets: Sequence[RuleSet], matches: Sequence[Sequence[Match]], met: Collection[str], at: Circumstances
-) -> list[tuple[CompiledRule, int, int, Texts]]:
+) -> list[tuple[CompiledRule, Texts, int, int]]:
     """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
     if not any(matches):
         return []
     of_sets = ([(*each, start, end) for node, start, end in some for each in node.synonyms] for some in matches)
-    return [
-        (rule, start, end, texts)
-        for rule, texts, start, end in _unhidden(sets, of_sets)
-        if (rule.id in met if rule.phrase else rule.holds(at))
-    ]
+    found = _unhidden(sets, of_sets)
+    return [each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at))]
 
 
 def _find(

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -104,11 +105,8 @@ def like(browser: Browser) -> None:
     )
     for how, id_ in (("like", first), ("unlike", second)):
         browser.run(f"document.querySelector(\"[aria-label='Search what is {how} {id_}']\").click()")
-        browser.wait(
-            lambda id_=id_: (
-                browser.all(".card") and not browser.run(f"return document.querySelector('.card[data-id=\"{id_}\"]')")
-            )
-        )
+        gone = f"return document.querySelector('.card') && !document.querySelector('.card[data-id=\"{id_}\"]')"
+        browser.wait(partial(browser.run, gone))
     assert [each.text for each in browser.all("#columns .chip")] == [f"like: {first} ×", f"unlike: {second} ×"]
     assert browser.chrome.current_url.count("like=") == 2
     browser.run("document.querySelector('#columns .chip').click()")
