@@ -277,7 +277,8 @@ class QueryEvent(Strict):
     overrides: dict[str, JsonValue] | None = None
     """Changes to parameters of the recipe: {stage: {parameter: value}}."""
     rules: Annotated[dict[str, JsonValue], Field(max_length=MAX_TRIED)] | None = None
-    """Rules to try with this query alone: {id: rule}, each in place of the rule of its id, or beside those in force."""
+    """Rules to try with this query alone: {id: rule}, each in place of the rule of its id, or beside those in force;
+    null: without the rule of that id."""
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
     post: bool = True
     """false: the fused list is the answer; no stage behind the fusion runs, and no model."""

@@ -29,8 +29,9 @@ from flows.feedback import learning
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
+from operators.delivery.client import TopicPartition
 from operators.delivery.embedded_broker import PARTITIONS
-from operators.delivery.table_reader import RuleReader, WatermarkReader
+from operators.delivery.table_reader import BrokenRules, RuleReader, WatermarkReader
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -140,8 +141,12 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
         metrics.table("watermarks", lambda: watermarks.namespaces)
         rules = None
         if (name := topics.rules) is not None:
-            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table := rule_table(settings))
-            metrics.watch_rules(table.__len__, lambda: table.refused, lambda: rules.behind)
+            first, ledger = TopicPartition(topics.queries, 0), member.consumer_loop.ledger
+            broken = BrokenRules(member.client.plain_producer, member.way_out, lambda: first in ledger.partitions)
+            table = rule_table(settings)
+            rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table, broken.add)
+            metrics.watch_rules(table.__len__, lambda: rules.refused, lambda: rules.behind)
+            member.calls.keep("broken rules", broken.send, pause=1.0)
         parts = Parts(settings, clients, member, watermarks, rules)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
         flow, watchdog = search(parts), settings.delivery.watchdog

@@ -15,6 +15,8 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
+from schemas.errors import DeadLetterClass, InputError
+
 MOST: Final = 1_000_000
 """Namespaces of all collections at most: each takes some 300 bytes."""
 
@@ -50,6 +52,11 @@ class WatermarkTable:
         else:
             return False
         return True
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record. Raises InputError if it is no watermark."""
+        if not self.apply(key, value):
+            raise InputError(DeadLetterClass.INVALID, "a watermark is expected")
 
     def of(self, collection: str, namespace: str) -> tuple[str, ...]:
         """A namespace's watermark: `partition:offset` by partition; empty if none of its documents was ever indexed."""

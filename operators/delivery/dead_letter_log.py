@@ -7,7 +7,7 @@ Rules:
   field and its trace. The others are counted: one line each INTERVAL seconds, and one at the end.
 - If nothing came for INTERVAL seconds after a line, the next dead letter is a first one again.
 - The counts of all lines add up to the dead letters that were delivered.
-- No line quotes a message: it has no reason, and a field only if that is one of a query's or a document's own.
+- No line quotes a message: it has no reason, and a field only if that is one of an event's or a rule's own.
 """
 
 import math
@@ -21,13 +21,15 @@ from operators.delivery.output_record import OutputRecord
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent
+from schemas.rule import Rule
 
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
 """Seconds between two lines about dead letters that are logged together."""
 
-_FIELDS: Final = frozenset().union(*(each.model_fields for each in (QueryEvent, DocumentEvent, DeletionEvent)))
+_EVENTS: Final = (QueryEvent, DocumentEvent, DeletionEvent, Rule)
+_FIELDS: Final = frozenset({"key"}).union(*(each.model_fields for each in _EVENTS))
 
 DeadLetterGroup = tuple[str, DeadLetterClass, str]
 """The topic that messages came from, their class, and the stage that rejected them."""
@@ -58,7 +60,7 @@ class DeadLetterLog:
                 continue
             self._counts[alike] = _Count(now + INTERVAL)
             traced = {} if trace is None or trace.trace_id is None else {"trace_id": trace.trace_id}
-            _tell(alike, 1, field=_own(cause.field), partition=origin.partition, offset=origin.offset, **traced)
+            _tell(alike, 1, field=own_field(cause.field), partition=origin.partition, offset=origin.offset, **traced)
 
     def due(self, now: float) -> float | None:
         """In how many seconds there is something to `tell`; None: not before the next dead letter."""
@@ -77,8 +79,8 @@ class DeadLetterLog:
         self._counts.clear()
 
 
-def _own(field: str | None) -> str | None:
-    """The field, as far as the event has it: any other name is the sender's own words."""
+def own_field(field: str | None) -> str | None:
+    """The field, as far as an event or a rule has it: any other name is the sender's own words."""
     name = field.partition(".")[0] if field is not None else None
     return name if name in _FIELDS else None
 

@@ -18,6 +18,9 @@ Rules:
   the old topic stay: one that returned to an earlier value would make its cached answers valid again.
 - Added partitions are read from their beginning, at most TAIL_METADATA_AGE seconds after they were added. Records that
   a producer writes there earlier are missed until then.
+- Of the replicas, which all read the topic of rules, the member that has the first partition of the queries makes a
+  broken rule a dead letter. The others keep theirs for _HELD seconds, in which they may take that partition over:
+  so there is one at least, and a second one has the same place in its headers.
 """
 
 import asyncio
@@ -25,20 +28,27 @@ import contextlib
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, TypeVar
 
 import structlog
 from typing_extensions import override
 
 from operators.caching.watermark_table import WatermarkTable
-from operators.delivery.client import TopicReader
+from operators.delivery.client import ConsumerRecord, PlainProducer, RecordRefused, TopicReader
+from operators.delivery.dead_letter_log import own_field
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.way_out import WayOut, dead_letter
 from operators.query.rules import RuleSet, RuleTable
+from operators.wire.message import Message, Origin
 from schemas.errors import (
     BackendTimeout,
     BackendUnavailable,
     DeadlinePassed,
     FatalDelivery,
+    InputError,
     RankstreamError,
     RetriableDelivery,
 )
@@ -56,12 +66,20 @@ for when all calls have timed out."""
 _CLOSE_TIMEOUT: Final = 5.0
 _CREATED_AGAIN: Final = "the topic was created again"
 
+_HELD: Final = 60.0
+"""Seconds: more than a group takes to give the partitions of a dead member to others."""
+
+_MOST: Final = 1000
+"""Dead letters that wait at most: further records are counted and logged alone."""
+
 _Outcome = asyncio.Future[str | None]
 """None, or why the request failed; all calls that share a request wait for the same future."""
 
 
 Table = TypeVar("Table", WatermarkTable, RuleTable)
 """A table, to which the records of its topic are applied one after another; invalid ones change nothing."""
+
+Broken = Callable[[ConsumerRecord, InputError], None]
 
 
 class TableReader(Generic[Table]):
@@ -75,11 +93,19 @@ class TableReader(Generic[Table]):
     behind_means: ClassVar[str]
     every: ClassVar[float] = math.inf
 
-    def __init__(self, tail: Callable[[], TopicReader], timeout: float, table: Table) -> None:
-        """`timeout`: how many seconds a call waits at most."""
+    def __init__(
+        self, tail: Callable[[], TopicReader], timeout: float, table: Table, broken: Broken = lambda *_: None
+    ) -> None:
+        """`timeout`: how many seconds a call waits at most. `broken` hears of the invalid records that came since the
+        topic was first read.
+        """
         self._tail = tail
         self._timeout = timeout
         self._table: Table = table
+        self._broken = broken
+        self._last: dict[int, int] = {}
+        self.refused = 0
+        """Invalid records."""
         self._reading = threading.Lock()
         self._calls = threading.Lock()
         self._present: _Outcome | None = None
@@ -211,13 +237,29 @@ class TableReader(Generic[Table]):
         back = any(after[number] < offset for number, offset in before.items())
         if back or any(record.offset < before[record.partition.partition] for record in records):
             raise RetriableDelivery(_CREATED_AGAIN)
-        ignored = 0
+        refused = list[tuple[ConsumerRecord, InputError]]()
         for record in records:
             # One lock for each record, so that a call of `of` doesn't wait for all of them.
-            with self._reading:
-                ignored += not self._table.apply(record.key or b"", record.value)
-        if ignored:
-            log.warning(f"reader of {self.name} ignored invalid records", records=ignored)
+            try:
+                with self._reading:
+                    self._table.put(record.key or b"", record.value)
+            except InputError as error:
+                refused.append((record, error))
+        if refused:
+            self._refuse(refused)
+
+    def _refuse(self, refused: Sequence[tuple[ConsumerRecord, InputError]]) -> None:
+        self.refused += len(refused)
+        first, wrong = refused[0]
+        said = {**first.partition._asdict(), "offset": first.offset, "class": wrong.kind.value}
+        said |= {"records": len(refused), "field": own_field(wrong.field)}
+        log.warning(f"reader of {self.name} ignored invalid records", **said)
+        for record, error in refused:
+            number = record.partition.partition
+            # After failures the topic is read again.
+            if self._reached.is_set() and record.offset > self._last.get(number, -1):
+                self._broken(record, error)
+            self._last[number] = max(record.offset, self._last.get(number, -1))
 
     def _fail(self, reason: str) -> None:
         with self._calls:
@@ -273,6 +315,46 @@ class RuleReader(TableReader[RuleTable]):
         """The rules for a namespace as far as they were read, as `RuleTable.of`. From any thread."""
         with self._reading:
             return self._table.of(namespace)
+
+
+@dataclass(eq=False)
+class BrokenRules:
+    """The dead letters of broken rules that wait; `writes` is true while this replica writes them."""
+
+    producer: Callable[[], PlainProducer]
+    way_out: WayOut
+    writes: Callable[[], bool]
+    _waiting: deque[OutputRecord] = field(default_factory=deque, init=False)
+
+    def add(self, record: ConsumerRecord, error: InputError) -> None:
+        """Keep a record that is no rule. From any thread."""
+        origin, now, clock = Origin(*record.partition, record.offset, 0), time.time(), time.monotonic()
+        message = Message(origin, record.key, record.value, record.headers or (), record.timestamp, now, clock)
+        if len(self._waiting) < _MOST:
+            rejected = message.reject("rules", error.kind, str(error), error.field)
+            self._waiting.append(dead_letter(rejected, self.way_out.dead_letters, None))
+
+    async def send(self) -> None:
+        """Write what waits if this replica is to, or else forget what is old. Raises DeliveryError."""
+        if self._waiting:
+            await asyncio.to_thread(self._send if self.writes() else self._forget)
+
+    def _send(self) -> None:
+        with contextlib.closing(self.producer()) as producer:
+            while self._waiting:
+                letter = self._waiting[0]
+                try:
+                    producer.send([letter])
+                except RecordRefused as error:
+                    [self._waiting[0]] = self.way_out.fall_back([letter], {id(letter): error.refusal})
+                else:
+                    self._waiting.popleft()
+                    if (cause := letter.dead_letter) is not None:
+                        self.way_out.signals.metrics.dead_letters[cause.kind.value, cause.stage].inc()
+
+    def _forget(self) -> None:
+        while self._waiting and (message := self._waiting[0].message) and time.monotonic() - message.clock > _HELD:
+            self._waiting.popleft()
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:

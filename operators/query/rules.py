@@ -6,15 +6,16 @@ where its words stand side by side.
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Final, NamedTuple
 
 from operators.text.analysis import is_unspaced
 from operators.text.folding import fold, fold_accents
 from operators.text.words import WORD
-from schemas.errors import InputError, invalid
+from schemas.errors import invalid
 from schemas.rule import EVERYWHERE, MAX_WORDS, NamesReader, Rule, read_rule, read_rule_key
 from schemas.settings.qdrant import language_tag
 
@@ -114,50 +115,73 @@ def _phrases(texts: Sequence[str], field: str) -> Texts:
     return phrases
 
 
-class RuleSet:
-    """The rules of one namespace, by the words that they need; it never changes.
-
-    `version` is the same for the same rules on every replica, in whatever order they came: the XOR of their hashes of
-    64 bits (Bellare and Micciancio 1997).
+class Node(dict[str, "Node"]):
+    """The beginning of phrases: the words that come next, made when asked for by `[]`, and the rules of the phrase that
+    it is itself.
     """
 
-    def __init__(self, rules: Mapping[str, CompiledRule]) -> None:
+    __slots__ = ("conditions", "synonyms")
+
+    def __init__(self) -> None:
+        self.conditions: list[CompiledRule] = []
+        self.synonyms: list[tuple[CompiledRule, Texts]] = []
+
+    def __missing__(self, word: str) -> "Node":
+        node = self[word] = Node()
+        return node
+
+
+Match = tuple[Node, int, int]
+"""A phrase of a rule in a text, from one number of a word to another."""
+
+
+class RuleSet:
+    """The rules of one namespace, by the words that they need; it never changes. None stands in place of a rule that is
+    taken away: it hides those of its id in the sets behind.
+
+    `version` is the same for the same rules on every replica, in whatever order they came: the XOR of their hashes of
+    64 bits (Bellare and Micciancio 1997), as 16 hexadecimal digits.
+    """
+
+    def __init__(self, rules: Mapping[str, CompiledRule | None]) -> None:
         self.rules = rules
-        self.version = 0
-        self._texts: dict[Phrase, list[CompiledRule]] = defaultdict(list)
-        self._synonyms: dict[Phrase, list[CompiledRule]] = defaultdict(list)
+        self._phrases = Node()
         self._always: list[CompiledRule] = []
-        for rule in rules.values():
-            self.version ^= int.from_bytes(hashlib.sha256(rule.id.encode() + b"\0" + rule.value).digest()[:8])
-            for phrase in rule.synonyms:
-                self._synonyms[phrase].append(rule)
+        version = 0
+        for id_, rule in rules.items():
+            value = rule.value if rule is not None else b""
+            version ^= int.from_bytes(hashlib.sha256(id_.encode() + b"\0" + value).digest()[:8])
+            if rule is None:
+                continue
+            for phrase, texts in rule.synonyms.items():
+                reduce(getitem, phrase, self._phrases).synonyms.append((rule, texts))
             if rule.phrase:
-                self._texts[rule.phrase].append(rule)
+                reduce(getitem, rule.phrase, self._phrases).conditions.append(rule)
             elif rule.rule.then.model_fields_set != {"synonyms"}:
                 self._always.append(rule)
-        self._lengths: dict[str, set[int]] = defaultdict(set)
-        for phrase in (*self._texts, *self._synonyms):
-            self._lengths[phrase[0]].add(len(phrase))
+        self.version = f"{version:016x}"
 
-    def find(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, Sequence[Word]]]:
+    def match(self, words: Sequence[Word]) -> list[Match]:
+        """The phrases of the rules in a text."""
+        if not self._phrases:
+            return []
+        texts, found = [word.text for word in words], list[Match]()
+        for start, text in enumerate(texts):
+            node, end = self._phrases.get(text), start + 1
+            while node is not None:
+                if node.conditions or node.synonyms:
+                    found.append((node, start, end))
+                node = node.get(texts[end]) if end < len(texts) else None
+                end += 1
+        return found
+
+    def find(self, words: Sequence[Word], matches: Sequence[Match]) -> Iterator[tuple[CompiledRule, Sequence[Word]]]:
         """The rules whose condition of the text holds, each with the words that say so."""
         yield from ((rule, ()) for rule in self._always)
-        for phrase, start, end in self._read_phrases(words):
-            for rule in self._texts.get(phrase, ()):
-                if rule.rule.when.exact is None or len(phrase) == len(words):
+        for node, start, end in matches:
+            for rule in node.conditions:
+                if rule.rule.when.exact is None or end - start == len(words):
                     yield rule, words[start:end]
-
-    def find_synonyms(self, words: Sequence[Word]) -> Iterator[tuple[CompiledRule, int, int, Texts]]:
-        """The rules with a synonym for the words from one number to another, each with what stands for them."""
-        for phrase, start, end in self._read_phrases(words):
-            yield from ((rule, start, end, rule.synonyms[phrase]) for rule in self._synonyms.get(phrase, ()))
-
-    def _read_phrases(self, words: Sequence[Word]) -> Iterator[tuple[Phrase, int, int]]:
-        """The parts of a text that may be a phrase: those that begin like one, and are as long."""
-        texts = tuple([word.text for word in words])
-        for start, text in enumerate(texts):
-            for end in (start + length for length in self._lengths.get(text, ()) if start + length <= len(texts)):
-                yield texts[start:end], start, end
 
 
 NO_RULES: Final = RuleSet({})
@@ -173,8 +197,6 @@ class RuleTable:
         self._read = read
         self._rules: dict[str, dict[str, CompiledRule]] = {}
         self._sets: dict[str, RuleSet] = {}
-        self.refused = 0
-        """Records that were no rule."""
 
     def __len__(self) -> int:
         # The metrics count while records are applied.
@@ -184,17 +206,8 @@ class RuleTable:
         """Each rule with its namespace, in their order."""
         return ((name, each[id_]) for name, each in sorted(self._rules.items()) for id_ in sorted(each))
 
-    def apply(self, key: bytes, value: bytes | None) -> bool:
-        """Apply a record; False if it is no rule: then the rule before stays in force."""
-        try:
-            self.put(key, value)
-        except InputError:
-            self.refused += 1
-            return False
-        return True
-
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record. Raises InputError if it is no rule."""
+        """Apply a record. Raises InputError if it is no rule: then the rule before stays in force."""
         namespace, id_ = read_rule_key(key)
         if value is not None:
             self._rules.setdefault(namespace, {})[id_] = CompiledRule.of(id_, value, self._read)

@@ -12,14 +12,14 @@ Rules of the rules:
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from operators.access.filters import fields_of, matches_filter
-from operators.query.rules import Circumstances, CompiledRule, Phrase, RuleSet, Texts, Word, read_words
+from operators.query.rules import Circumstances, CompiledRule, Match, Phrase, RuleSet, Texts, Word, read_words
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, rescore
 from operators.ranking.run import Run, ScoreExplanation, number
 from operators.text.analysis import Token, analyse
@@ -47,10 +47,10 @@ class Expansion(NamedTuple):
 class Ruling:
     """The rules that work for one query, in the order of their ids; they are taken once, and hold to its answer.
 
-    `text` is the query's as it came. `rules` are those whose conditions hold, and `said` has the words of these
-    conditions. `rewrites` is false if what would stand in place of the words can't be asked. `bound` is the text that
-    cursors are bound to: that which would be searched without rules. `expansions` are those of the text that is
-    searched.
+    `text` is the query's as it came, and `matches` are each set's in its words. `rules` are those whose conditions
+    hold, and `said` has the words of these conditions. `rewrites` is false if what would stand in place of the words
+    can't be asked. `bound` is the text that cursors are bound to: that which would be searched without rules.
+    `expansions` are those of the text that is searched.
     """
 
     sets: Sequence[RuleSet]
@@ -58,6 +58,7 @@ class Ruling:
     at: Circumstances
     bound: str | None = None
     words: Sequence[Word] = ()
+    matches: Sequence[Sequence[Match]] = ()
     rules: Sequence[CompiledRule] = ()
     said: Mapping[str, Sequence[Word]] = field(default_factory=dict)
     rewrites: bool = True
@@ -66,11 +67,13 @@ class Ruling:
     @property
     def version(self) -> str:
         """The version of the rules that were taken: 16 hexadecimal digits for each set."""
-        return "".join([f"{each.version:016x}" for each in self.sets])
+        return "".join([each.version for each in self.sets])
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """The ids of the rules that work: one of synonyms alone does where it expands something."""
+        if not self.rules and not self.expansions:
+            return ()
         undone = {"synonyms"} if self.rewrites else {"synonyms", "rewrite"}
         expanding = {each.rule for each in self.expansions}
         works = (each.id for each in self.rules if each.rule.then.model_fields_set - undone)
@@ -113,13 +116,16 @@ class Ruling:
 
     def expand(self, text: str) -> "Ruling":
         """The ruling with the synonyms of the text that is searched: none within an identifier, as `WH` in WH-1000."""
-        words = self.words if text == self.text else read_words(text)
-        if not (found := list(_synonyms(self.sets, words, self.said, self.at))):
+        words, matches = self.words, self.matches
+        if text != self.text:
+            words = read_words(text)
+            matches = _match(self.sets, words)
+        if not (found := _synonyms(self.sets, matches, self.said, self.at)):
             return self
         tokens = analyse(text, query=True)
         identifiers = [each for each in tokens if not each.is_word and _is_identifier(text[each.start : each.end])]
         expansions = []
-        for rule, start, end, other in found:
+        for rule, other, start, end in found:
             first, last = words[start].start, words[end - 1].end
             atoms = [each for each in tokens if each.is_word and first <= each.start < last]
             said = rule.rule.then.synonyms
@@ -212,46 +218,51 @@ def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, bound: 
     `bound` is the text that its cursors are bound to.
     """
     words = read_words(text) if text is not None else []
-    found = _find(sets, words, at)
+    matches = _match(sets, words)
+    found = _find(sets, words, matches, at)
     variants = (
         [*words[:start], *(Word(each, words[start].start, words[end - 1].end) for each in phrase), *words[end:]]
-        for _, start, end, others in _synonyms(sets, words, found.copy(), at)
+        for _, others, start, end in _synonyms(sets, matches, found, at)
         for phrase in others.values()
     )
     for variant in islice(variants, _VARIANTS):
-        found = _find(sets, variant, at) | found
+        found = _find(sets, variant, _match(sets, variant), at) | found
     rules, said = [found[id_][0] for id_ in sorted(found)], {id_: part for id_, (_, part) in found.items()}
-    return Ruling(sets, text, at, bound, words, rules, said)
+    return Ruling(sets, text, at, bound, words, matches, rules, said)
+
+
+def _match(sets: Sequence[RuleSet], words: Sequence[Word]) -> list[list[Match]]:
+    return [each.match(words) for each in sets]
 
 
 def _synonyms(
-    sets: Sequence[RuleSet], words: Sequence[Word], met: Collection[str], at: Circumstances
-) -> Iterator[tuple[CompiledRule, int, int, Texts]]:
+    sets: Sequence[RuleSet], matches: Sequence[Sequence[Match]], met: Collection[str], at: Circumstances
+) -> list[tuple[CompiledRule, Texts, int, int]]:
     """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
-    for found in _unhidden(sets, lambda each: each.find_synonyms(words)):
-        rule = found[0]
-        if rule.id in met if rule.phrase else rule.holds(at):
-            yield found
+    if not any(matches):
+        return []
+    of_sets = ([(*each, start, end) for node, start, end in some for each in node.synonyms] for some in matches)
+    found = _unhidden(sets, of_sets)
+    return [each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at))]
 
 
 def _find(
-    sets: Sequence[RuleSet], words: Sequence[Word], at: Circumstances
+    sets: Sequence[RuleSet], words: Sequence[Word], matches: Sequence[Sequence[Match]], at: Circumstances
 ) -> dict[str, tuple[CompiledRule, list[Word]]]:
     """The rules whose conditions hold, by id, each with its words."""
     found: dict[str, tuple[CompiledRule, list[Word]]] = {}
-    for rule, part in _unhidden(sets, lambda each: each.find(words)):
+    for rule, part in _unhidden(sets, (each.find(words, some) for each, some in zip(sets, matches, strict=True))):
         if rule.holds(at):
             found.setdefault(rule.id, (rule, []))[1].extend(part)
     return found
 
 
-def _unhidden(sets: Sequence[RuleSet], find: Callable[[RuleSet], Iterable[Any]]) -> Iterator[Any]:
+def _unhidden(sets: Sequence[RuleSet], findings: Iterable[Iterable[Any]]) -> Iterator[Any]:
     """Each set's findings, without the rules whose id a set before it has, too."""
-    yield from find(sets[0])
-    for at, each in enumerate(sets[1:], 1):
-        if each.rules:
-            before = sets[:at]
-            yield from (found for found in find(each) if not any(found[0].id in other.rules for other in before))
+    for at, found in enumerate(findings):
+        for one in found:
+            if not any(one[0].id in before.rules for before in sets[:at]):
+                yield one
 
 
 def _cuts(start: int, end: int, identifier: Token) -> bool:

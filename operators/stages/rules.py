@@ -89,11 +89,11 @@ def _words(analyser: Bm25, text: str) -> Sequence[QueryWord]:
 
 
 def read_tried(rules: Mapping[str, JsonValue]) -> RuleSet:
-    """The rules that a query tries. Raises InputError, whose field is that of the query."""
-    tried = dict[str, CompiledRule]()
+    """The rules that a query tries, and takes away. Raises InputError, whose field is that of the query."""
+    tried = dict[str, CompiledRule | None]()
     for id_, rule in rules.items():
         try:
-            tried[id_] = CompiledRule.of(id_, orjson.dumps(rule))
+            tried[id_] = CompiledRule.of(id_, orjson.dumps(rule)) if rule is not None else None
         except InputError as error:
             at = f"rules.{id_}"
             if error.field is None:

@@ -365,6 +365,9 @@ def test_a_query_tries_rules(shop: Shop) -> None:
     assert (found(plain)[:2], found(tried)[:2]) == (["cinema", "boots"], ["energy", "boots"])
     assert tried["provenance"]["rules"].endswith(plain["provenance"]["rules"])
     assert shop.ask("television", **asked)["retrieval_stage"] == "exact_cache"
+    without = shop.ask("television", rules={"one": None}, profile="balanced")
+    assert (without["rules"], found(without)[1]) == (["two"], "boots")
+    assert without["provenance"]["rules"] not in {each["provenance"]["rules"] for each in (plain, tried)}
     assert found(shop.ask("television", profile="balanced"))[0] == "cinema"
     shop.put(one=None, two=None)
     assert found(shop.ask("television", **asked))[0] == "energy"

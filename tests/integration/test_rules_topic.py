@@ -10,6 +10,7 @@ import pytest
 from bench.kafka.broker import Broker
 from operators.query.rules import Circumstances, RuleTable
 from operators.query.ruling import decide
+from schemas import headers as names
 from schemas.rule import rule_key
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
@@ -40,6 +41,48 @@ def version(rules: Rules) -> str:
     for id_, rule in rules.items():
         table.put(rule_key("n", id_), json.dumps(rule).encode())
     return decide(table.of("n"), None, Circumstances(None, 0)).version
+
+
+def test_a_broken_rule_is_a_dead_letter(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
+    """One, by whichever of two replicas has the first partition, and at least one after a replica has died; none for
+    those that came while no replica ran.
+    """
+    no_rule, key = b'{"then": {"pin": []}}', rule_key("n", "pin").decode()
+    with (
+        qdrant_server.running(tmp_path / "engine") as qdrant,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": qdrant, "timeout": 20}}) as deployment,
+    ):
+        deployment.settings["kafka"]["topics"]["rules"] = topic_names("rules")
+        broker.create_topic(topic_names("rules"), 4, {"cleanup.policy": "compact"})
+
+        def offset_of(letter: Any) -> int:
+            return int(dict(letter.headers)[names.OFFSET])
+
+        def broken(number: int) -> None:
+            deployment.produce("rules", [no_rule], keys=[key])
+            wait_until(lambda: len(deployment.records("dead_letters")) >= number)
+
+        put(deployment, {"pin": pinning("two")})
+        deployment.produce("rules", [no_rule], keys=[key])
+        assert deployment.start("index").terminate() == 0
+        replicas = [deployment.start("run", replica=name) for name in "ab"]
+        broken(1)
+        broken(2)
+        assert [offset_of(each) for each in deployment.records("dead_letters")] == [2, 3]
+        replicas[0].kill()
+        deployment.produce("rules", [no_rule], keys=[key])
+        wait_until(lambda: offset_of(deployment.records("dead_letters")[-1]) == 4)
+        deployment.ask([{"query_id": "q", "namespace": "n", "text": "lamp"}])
+        assert deployment.result("q")["provenance"]["rules"] == version({"pin": pinning("two")})
+        assert replicas[1].terminate() == 0
+        letters = deployment.records("dead_letters")
+
+    for letter in letters:
+        headers = dict(letter.headers)
+        assert (headers[names.STAGE], headers[names.CLASS]) == (b"rules", b"invalid")
+        assert headers[names.MESSAGE].startswith(b"then.pin: ")
+        assert (letter.key, letter.value) == (key.encode(), no_rule)
+    assert {*map(offset_of, letters)} == {2, 3, 4}
 
 
 def test_each_answer_is_by_one_set_of_rules(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
@@ -88,7 +131,9 @@ def test_each_answer_is_by_one_set_of_rules(broker: Broker, tmp_path: Path, topi
         put(deployment, {"late": pinning("four")})
         both = version({**new, "late": pinning("four")})
         wait_until(lambda: last()["provenance"]["rules"] == both)
-        found = deployment.output_records(asked)
+        every = deployment.output_records(asked + 1)
+        found = [each for each in every if each.place[0] != topic_names("rules")]
+        assert [each.kind for each in every if each not in found] == ["invalid"]
         assert_each_once(deployment, found)
         assert flow.terminate() == 0
 

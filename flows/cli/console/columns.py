@@ -58,6 +58,7 @@ class ConsoleSearch(Strict):
     namespace: Any = None
     limit: Any = None
     filters: Any = None
+    like: Any = None
 
     def events(self) -> list[dict[str, Any]]:
         """The query events, one for each column, without their ids."""

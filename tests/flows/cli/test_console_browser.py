@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -93,6 +94,23 @@ def filters(browser: Browser) -> None:
     assert "filter=" in browser.chrome.current_url
     browser.run("document.querySelector('#columns .chip').click()")
     browser.wait(lambda: not browser.all("#columns .chip") and len(browser.all(".card")) == before)
+
+
+def like(browser: Browser) -> None:
+    """Search for what is like a result, and unlike another, which the link says; neither is found, until taken back."""
+    browser.open(DRILL)
+    browser.wait(lambda: browser.all(".card"))
+    first, second = browser.run(
+        "return [...document.querySelectorAll('.card')].slice(0, 2).map((each) => each.dataset.id)"
+    )
+    for how, id_ in (("like", first), ("unlike", second)):
+        browser.run(f"document.querySelector(\"[aria-label='Search what is {how} {id_}']\").click()")
+        gone = f"return document.querySelector('.card') && !document.querySelector('.card[data-id=\"{id_}\"]')"
+        browser.wait(partial(browser.run, gone))
+    assert [each.text for each in browser.all("#columns .chip")] == [f"like: {first} ×", f"unlike: {second} ×"]
+    assert browser.chrome.current_url.count("like=") == 2
+    browser.run("document.querySelector('#columns .chip').click()")
+    browser.wait(lambda: browser.run(f"return document.querySelector('.card[data-id=\"{first}\"]')"))
 
 
 def explanation(browser: Browser) -> None:
@@ -292,6 +310,7 @@ TASKS: Final[list[Callable[[Browser], None]]] = [
     rules,
     manners,
     errors,
+    like,
 ]
 WIDTHS: Final = (1280, 768, 360)
 MATRIX: Final = [

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from operators.delivery.client import TopicReader
 from operators.delivery.table_reader import RuleReader
@@ -21,13 +22,20 @@ pytestmark = pytest.mark.slow
 
 KEY = rule_key("n", "r")
 PIN = b'{"then": {"pin": [{"id": "x", "position": 1}]}}'
+Broken = list[tuple[int, str | None]]
 BURY = b'{"then": {"bury": {"ids": ["x"]}}}'
 
 
 @contextmanager
-def reading(topic: Topic) -> Iterator[RuleReader]:
-    """A running reader, closed at the end."""
-    reader = RuleReader(lambda: cast("TopicReader", ScriptedTail(topic)), 0.1, RuleTable())
+def reading(topic: Topic, broken: Broken | None = None) -> Iterator[RuleReader]:
+    """A running reader, closed at the end; `broken` gets the records that were no rule, and what is wrong with them."""
+    told = broken if broken is not None else []
+    reader = RuleReader(
+        lambda: cast("TopicReader", ScriptedTail(topic)),
+        0.1,
+        RuleTable(),
+        lambda record, error: told.append((record.offset, error.field)),
+    )
     reader.start()
     try:
         yield reader
@@ -76,6 +84,30 @@ def test_new_rules_are_read_though_nobody_asks() -> None:
         assert effect(reader) == {"bury"}
         topic.put(None)
         wait_until(lambda: effect(reader) == set())
+
+
+def test_a_broken_rule_is_told_once() -> None:
+    """If it came since the topic was first read, though the topic is read again later; all are logged by their places.
+
+    A line has none of the sender's own words.
+    """
+    topic, broken = Topic(KEY), Broken()
+    topic.put(b'{"then": {}}', marks=0)
+    with capture_logs() as lines, reading(topic, broken) as reader:
+        reader.wait(WITHIN)
+        topic.put(b'{"then": {"secret": 1}}', marks=0)
+        wait_until(lambda: reader.refused == 2)
+        topic.broken = True
+        wait_until(lambda: reader.behind)
+        topic.broken = False
+        wait_until(lambda: reader.refused == 4)
+    assert broken == [(1, "then.secret")]
+    ignored = [each for each in lines if "ignored" in each["event"]]
+    assert {each["field"] for each in ignored} == {None, "then"}
+    place = {"topic": "watermarks", "partition": 0, "class": "invalid"}
+    assert all(each.items() >= place.items() for each in ignored)
+    assert {each["offset"] for each in ignored} == {0, 1}
+    assert "secret" not in str(lines)
 
 
 def test_rules_that_were_read_stay_in_force() -> None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from operators.mapping.own_names import OwnNames
-from operators.query.rules import Circumstances, RuleTable, read_words
+from operators.query.rules import Circumstances, RuleSet, RuleTable, read_words
 from operators.query.ruling import Ruling, decide
 from operators.ranking.candidate import Candidate
 from operators.ranking.run import Facts, Run, ScoreExplanations
@@ -27,7 +27,7 @@ def table(own: Said, shared: Said | None = None) -> RuleTable:
     made = RuleTable()
     for namespace, rules in (("n", own), ("*", shared or {})):
         for id_, rule in rules.items():
-            assert made.apply(rule_key(namespace, id_), json.dumps(rule).encode())
+            made.put(rule_key(namespace, id_), json.dumps(rule).encode())
     return made
 
 
@@ -180,6 +180,15 @@ def test_a_rule_for_all_is_hidden_by_its_name() -> None:
     assert [*ruling("a", {"r": {"when": {"contains": "never"}, "then": PIN}}, shared).ids] == []
 
 
+def test_a_rule_that_is_tried_as_none_is_taken_away() -> None:
+    """Of the namespace and of all; the others work."""
+    rule = {"when": {"contains": "a"}, "then": PIN}
+    behind = table({"r": rule, "other": rule}, {"r": rule, "s": rule}).of("n")
+    taken = [decide([RuleSet(dict.fromkeys(ids)), *behind], "a", Circumstances(None, 0)) for ids in ([], ["r"], ["s"])]
+    assert [[*each.ids] for each in taken] == [["other", "r", "s"], ["other", "s"], ["other", "r"]]
+    assert len({each.version for each in taken}) == 3
+
+
 def test_a_version_is_that_of_the_rules_whatever_their_order() -> None:
     """It changes with each value, and comes again with the rules."""
     one, two = {"when": {"contains": "a"}, "then": PIN}, {"when": {"contains": "b"}, "then": PIN}
@@ -203,12 +212,14 @@ def test_a_taken_set_does_not_change() -> None:
 
 
 def test_a_broken_rule_changes_nothing() -> None:
-    """It is counted, and the rule before stays; a rule without words is broken, too."""
+    """It is refused, and the rule before stays; a rule without words is broken, too."""
     made = table({"r": {"then": PIN}})
-    for broken in (b"", b"{", b'{"then": {}}', json.dumps({"when": {"exact": "!"}, "then": PIN}).encode()):
-        assert not made.apply(rule_key("n", "r"), broken)
-    assert not made.apply(b"r", json.dumps({"then": PIN}).encode())
-    assert (len(made), made.refused) == (1, 5)
+    wordless = json.dumps({"when": {"exact": "!"}, "then": PIN}).encode()
+    no_rules = [(rule_key("n", "r"), each) for each in (b"", b"{", b'{"then": {}}', wordless)]
+    for key, value in [*no_rules, (b"r", json.dumps({"then": PIN}).encode())]:
+        with pytest.raises(InputError):
+            made.put(key, value)
+    assert len(made) == 1
     assert [*decide(made.of("n"), None, Circumstances(None, 0)).ids] == ["r"]
     with pytest.raises(InputError, match="1 to 8 words are expected"):
         made.put(rule_key("n", "r"), json.dumps({"when": {"exact": "a b c d e f g h i"}, "then": PIN}).encode())

@@ -56,6 +56,7 @@ export function card(each, at, context) {
       chosen.length ? el("div", { class: "fields" }, chosen.map(([name, value]) => el("span", { dir: "auto" }, el("b", {}, `${name} `), Object.hasOwn(each.values, name) ? button(value, () => actions.filter(name, each.values[name]), { class: "plain", "aria-label": `Only with ${name}: ${value}` }) : value))) : null,
       el("div", { class: "foot" },
         el("span", { class: "code" }, each.id, each.relevance === null ? "" : ` · relevance ${fixed(each.relevance, 2)}`, each.group ? ` · ${each.group.count} in group ${each.group.key ?? ""}` : ""),
+        ["like", "unlike"].map((how) => button(how, () => actions.like(how, each.id), { class: "plain", "aria-label": `Search what is ${how} ${each.id}` })),
         button("why", () => actions.why(at, each), { class: "plain", "aria-label": `Why is ${each.id} at rank ${each.rank}` }),
         grades(each, (grade) => actions.judge(at, each, grade)))));
 }

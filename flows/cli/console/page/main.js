@@ -38,7 +38,7 @@ const page = {
     } catch (error) { if (mine === again) say(error.message, "bad"); }
   },
 };
-const query = (state) => JSON.stringify([state.text, state.namespace, state.limit, state.filters, state.columns]);
+const query = (state) => JSON.stringify([state.text, state.namespace, state.limit, state.filters, state.like, state.columns]);
 function settings() {
   const state = readState(), box = $("columns");
   box.replaceChildren();
@@ -57,7 +57,7 @@ function settings() {
       at || state.columns.length > 1 ? button("×", () => go({ columns: state.columns.filter((_, place) => place !== at), of: 0 }), { class: "plain", "aria-label": `Remove column ${LETTERS[at].toUpperCase()}` }) : null));
   });
   if (state.columns.length < LETTERS.length) box.append(button("+ Column", () => go({ columns: [...state.columns, { recipe: "", profile: "", config: "", overrides: {}, rules: {}, rerank: true, min_relevance: null }] }), { id: "add", class: "plain" }));
-  box.append(...state.filters.map(([field, value], at) => button(`${field}: ${value} ×`, () => go({ filters: state.filters.filter((_, place) => place !== at) }), { class: "chip", "aria-label": `Remove the filter ${field}: ${value}` })));
+  for (const [name, what] of [["filters", "the filter "], ["like", ""]]) box.append(...state[name].map(([field, value], at) => button(`${field}: ${value} ×`, () => go({ [name]: state[name].filter((_, place) => place !== at) }), { class: "chip", "aria-label": `Remove ${what}${field}: ${value}` })));
   const names = [...new Set(page.columns.flatMap((column) => column.cards.flatMap((card) => Object.keys(card.fields))))].sort();
   if (names.length && !state.view) box.append(el("details", { class: "column-setting" }, el("summary", {}, "Fields"), names.map((name) => el("label", {}, el("input", { type: "checkbox", checked: state.fields ? state.fields.includes(name) : true, onchange: (event) => {
     const chosen = new Set(readState().fields ?? names);
@@ -68,7 +68,7 @@ function settings() {
 function show() {
   const state = readState(), view = $("view"), count = answer.columns.length;
   tab = Math.min(tab, count - 1);
-  const context = (at) => ({ comparison: at === 0 ? (count === 2 ? answer.comparisons[0] : null) : answer.comparisons[at - 1], fields: state.fields, actions: { judge, open: page.open, why: (of, card) => page.open("why", of, [card.id]), filter: (field, value) => go({ filters: [...state.filters.filter(([other]) => other !== field), [field, value]] }) }, elsewhere });
+  const context = (at) => ({ comparison: at === 0 ? (count === 2 ? answer.comparisons[0] : null) : answer.comparisons[at - 1], fields: state.fields, actions: { judge, open: page.open, why: (of, card) => page.open("why", of, [card.id]), filter: (field, value) => go({ filters: [...state.filters.filter(([other]) => other !== field), [field, value]] }), like: (how, id) => go({ like: [...state.like.filter(([, other]) => other !== id), [how, id]] }) }, elsewhere });
   const elsewhere = known.filter((each) => each !== (state.namespace || begin.defaults.namespace)).slice(0, 20).map((each) => el("a", { class: "chip", href: write({ ...state, namespace: each }) }, each));
   const lists = answer.columns.map((column, at) => list(column, at, LETTERS[at].toUpperCase(), context(at)));
   const narrow = count > 1 && view.clientWidth / count < NARROW;
@@ -124,6 +124,8 @@ async function ask(state) {
   const body = { text: state.text, limit: state.limit, columns: state.columns };
   if (state.namespace) body.namespace = state.namespace;
   if (state.filters.length) body.filters = state.filters.map(([field, value]) => ({ field, op: "eq", value }));
+  const of = (how) => state.like.filter(([each]) => each === how).map(([, id]) => id);
+  if (state.like.length) body.like = { ids: of("like"), unlike: of("unlike") };
   try {
     const found = await post("search", body);
     if (mine !== latest) return;

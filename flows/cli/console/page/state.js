@@ -1,5 +1,6 @@
 // The state of the page is its address: each view has a link. Columns are a, b and c.
 export const LETTERS = ["a", "b", "c"];
+const LIKE = ["like", "unlike"];
 export function readState() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const columns = LETTERS.filter((letter) => letter === "a" || asked.has(letter)).map((letter) => {
@@ -8,14 +9,15 @@ export function readState() {
     return { recipe: asked.get(letter) ?? "", profile: asked.get(`${letter}.profile`) ?? "", config: asked.get(`${letter}.config`) ?? "",
       overrides: parsed("overrides"), rules: parsed("rules"), rerank: asked.get(`${letter}.rerank`) !== "false", min_relevance: least === null || least === "" ? null : Number(least) };
   });
-  const filters = asked.getAll("filter").flatMap((text) => { try { const [field, value] = JSON.parse(text); return [[field, value]]; } catch { return []; } });
-  return { filters, view: asked.get("view") ?? "", text: asked.get("text") ?? "", namespace: asked.get("namespace") ?? "", limit: Number(asked.get("limit")) || 10,
+  const pairs = (name) => asked.getAll(name).flatMap((text) => { try { const [field, value] = JSON.parse(text); return [[field, value]]; } catch { return []; } });
+  return { filters: pairs("filter"), like: pairs("like").filter(([how, id]) => LIKE.includes(how) && typeof id === "string"), view: asked.get("view") ?? "", text: asked.get("text") ?? "", namespace: asked.get("namespace") ?? "", limit: Number(asked.get("limit")) || 10,
     panel: asked.get("panel") ?? "", of: Math.min(Number(asked.get("of")) || 0, columns.length - 1), id: asked.getAll("id"), fields: asked.get("fields")?.split(",").filter(Boolean) ?? null, columns };
 }
 export function write(state) {
   const asked = new URLSearchParams();
   for (const name of ["view", "text", "namespace", "panel"]) if (state[name]) asked.set(name, state[name]);
   for (const each of state.filters) asked.append("filter", JSON.stringify(each));
+  for (const each of state.like) asked.append("like", JSON.stringify(each));
   if (state.limit !== 10) asked.set("limit", state.limit);
   if (state.of && state.panel) asked.set("of", state.of);
   if (state.panel) state.id.forEach((id) => asked.append("id", id));
