@@ -1,0 +1,134 @@
+"""The circle of an experiment on the demo's documents, in one process: an interleaved experiment, the clicks of a
+simulated crowd, the verdict, judgements from the clicks, and a recipe that is tuned on these.
+
+Users know some of the documents, and ask with words of their texts. The experiment asks if the vector leg alone would
+do: where documents are found by their own words, it does not.
+"""
+
+import random
+import secrets
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import orjson
+from rich.console import Console
+
+from flows.cli.demo import Corpus
+from flows.cli.evaluate.tune import parse_wanted, tune
+from flows.cli.experiment import describe_report, make_report, read_experiment, votes_table, write_judgements
+from flows.cli.ingestion import index_once
+from flows.cli.output import emit, say
+from flows.cli.query import QueryClient
+from flows.process.embedded import Embedded, embedded_settings, start_with_settings
+from flows.process.replica import feedback_replica
+from operators.delivery.client import KafkaClient, ProducerRecord
+from operators.experiments.crowd import LENGTH, Crowd, Wish, react, seek
+from schemas.errors import ConfigError
+from schemas.settings import Settings, Topics
+
+EXPERIMENT: Final = "vector-alone"
+OWN: Final = "hybrid"
+"""The recipe that is compared with the vector leg alone, and tuned."""
+
+TUNED: Final = "score.weights.keyword=0.2,0.5,1"
+USERS: Final = 12
+"""Users who look for the same document."""
+
+WANTED: Final = 60
+"""Documents that users look for."""
+
+_LEAST: Final = 5
+"""Looks at a document that is judged."""
+
+_WINDOW: Final = 10
+"""Seconds in which a query's clicks count."""
+
+_CLOSED: Final = 90.0
+"""Seconds behind the last click by which each window has closed."""
+
+_ANSWERED: Final = 30.0
+"""Seconds for an answer."""
+
+_SEED: Final = 1
+
+
+def visit(client: KafkaClient, topics: Topics, wishes: Sequence[Wish], seed: int) -> set[str]:
+    """Have users ask, and send their feedback; the ids of queries with a click.
+
+    Raises ConfigError without a topic for feedback, and DeliveryError.
+    """
+    if topics.feedback is None:
+        raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
+    crowd, clicked = Crowd(), set[str]()
+    grades = {event["query_id"]: looked_for for event, looked_for in wishes}
+    with QueryClient.connect(client, topics) as query_client, closing(client.plain_producer()) as sender:
+        for result in query_client.ask(({**event, "limit": LENGTH} for event, _ in wishes), _ANSWERED):
+            key = result["query_id"]
+            # Whatever the order of the answers, a user clicks alike.
+            chance = random.Random(f"{seed} {key}")  # noqa: S311 - clicks are no secret
+            messages = [orjson.dumps(each) for each in react(crowd, result, grades[key], chance)]
+            sender.send([ProducerRecord(topics.feedback, key.encode(), each) for each in messages])
+            clicked |= {key} if messages else set()
+    return clicked
+
+
+def walk(
+    corpus: Corpus, directory: Path, output: Path, console: Console, *, as_json: bool = False, wanted: int = WANTED
+) -> None:
+    """Walk the circle, with the index in `directory`: the verdict is printed, and `output` has judgements and recipe in
+    place of an earlier crowd's. Raises RankstreamError, and typer.Exit as `tune` does.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    names = ("rankstream.yaml", "clicked.jsonl", "clicked.txt", "tuned.yaml")
+    config, queries, qrels, tuned = (output / name for name in names)
+    for path in (queries, qrels, tuned):
+        path.unlink(missing_ok=True)
+    settings = _experiment_in(corpus.namespace)
+    with start_with_settings(settings, directory) as running:
+        index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
+        wishes = [*seek([document for _, document in corpus.documents()], OWN, wanted, USERS, _SEED)]
+        _report_on(running, wishes, queries, qrels, console, as_json)
+    vectors = settings.qdrant.vectors.model_dump(mode="json")
+    # JSON is YAML.
+    config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory), "vectors": vectors}}))
+    tune([parse_wanted(TUNED)], qrels, queries, config=config, recipe=[OWN], write=tuned, as_json=as_json)
+    files = shlex.join(["--queries", str(queries), "--qrels", str(qrels)])
+    say(console, f"clicks as judgements: {queries} and {qrels}; the tuned recipe: {tuned}")
+    judge = f"rankstream judgements --experiment {EXPERIMENT} {files} --least {_LEAST}"
+    again = f"rankstream tune {TUNED} --config {shlex.quote(str(config))} {files} --recipe {OWN}"
+    did = ("rankstream run", "rankstream learn", f"rankstream experiment {EXPERIMENT}", judge, again)
+    say(console, f"the commands that do this for your users: {'; '.join(did)}")
+
+
+def _experiment_in(namespace: str) -> Settings:
+    """The demo's settings with the experiment, whose tokens are signed by a secret of this process."""
+    topics = {name: name for name in ("experiments", "feedback", "preferences")}
+    about = {"recipe": "vector", "share": 1, "mode": "interleave", "namespaces": [namespace], "until": {}}
+    own = {"kafka": {"topics": topics}, "feedback": {"window": _WINDOW}, "experiments": {EXPERIMENT: about}}
+    return embedded_settings(Path(), {**own, "cursor": {"signing_secret": secrets.token_hex()}})
+
+
+def _report_on(
+    running: Embedded, wishes: Sequence[Wish], queries: Path, qrels: Path, console: Console, as_json: bool
+) -> None:
+    """Print the verdict of the crowd, and write the files of queries and judgements from its clicks."""
+    with running.searching(), running.running(feedback_replica):
+        say(console, f"{len(wishes)} users ask, and click: is {OWN} better (a), or the vector leg alone (b)?")
+        clicked = visit(running.kafka, running.settings.kafka.topics, wishes, _SEED)
+        say(console, f"{len(clicked)} queries have a click; their windows close in a minute")
+        until = time.monotonic() + _CLOSED
+        heard, comparisons = read_experiment(running.settings, EXPERIMENT)
+        while len(heard) < len(clicked) and time.monotonic() < until:
+            time.sleep(1.0)
+            heard, comparisons = read_experiment(running.settings, EXPERIMENT)
+    report = make_report(EXPERIMENT, running.settings.experiments[EXPERIMENT].until, heard, comparisons)
+    if as_json:
+        emit(report)
+    else:
+        console.print(*describe_report(report), sep="\n", soft_wrap=True)
+        console.print(votes_table(report))
+    say(console, write_judgements(heard, comparisons, queries, qrels, _LEAST))
