@@ -28,13 +28,15 @@ from flows.process.replica import feedback_replica
 from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.experiments.crowd import LENGTH, Crowd, Wish, react, seek
 from schemas.errors import ConfigError
-from schemas.settings import Settings, Topics
+from schemas.preference import PairedRankings, Preference
+from schemas.settings import Topics
 
 EXPERIMENT: Final = "vector-alone"
 OWN: Final = "hybrid"
 """The recipe that is compared with the vector leg alone, and tuned."""
 
 TUNED: Final = "score.weights.keyword=0.2,0.5,1"
+_FILES: Final = ("rankstream.yaml", "clicked.jsonl", "clicked.txt", "tuned.yaml")
 USERS: Final = 12
 """Users who look for the same document."""
 
@@ -83,52 +85,45 @@ def walk(
     place of an earlier crowd's. Raises RankstreamError, and typer.Exit as `tune` does.
     """
     output.mkdir(parents=True, exist_ok=True)
-    names = ("rankstream.yaml", "clicked.jsonl", "clicked.txt", "tuned.yaml")
-    config, queries, qrels, tuned = (output / name for name in names)
+    config, queries, qrels, tuned = (output / name for name in _FILES)
     for path in (queries, qrels, tuned):
         path.unlink(missing_ok=True)
-    settings = _experiment_in(corpus.namespace)
+    about = {"recipe": "vector", "share": 1, "mode": "interleave", "namespaces": [corpus.namespace], "until": {}}
+    topics = {name: name for name in ("experiments", "feedback", "preferences")}
+    own = {"kafka": {"topics": topics}, "feedback": {"window": _WINDOW}, "experiments": {EXPERIMENT: about}}
+    settings = embedded_settings(Path(), {**own, "cursor": {"signing_secret": secrets.token_hex()}})
     with start_with_settings(settings, directory) as running:
         index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
         wishes = [*seek([document for _, document in corpus.documents()], OWN, wanted, USERS, _SEED)]
-        _report_on(running, wishes, queries, qrels, console, as_json)
-    vectors = settings.qdrant.vectors.model_dump(mode="json")
-    # JSON is YAML.
-    config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory), "vectors": vectors}}))
-    tune([parse_wanted(TUNED)], qrels, queries, config=config, recipe=[OWN], write=tuned, as_json=as_json)
-    files = shlex.join(["--queries", str(queries), "--qrels", str(qrels)])
-    say(console, f"clicks as judgements: {queries} and {qrels}; the tuned recipe: {tuned}")
-    judge = f"rankstream judgements --experiment {EXPERIMENT} {files} --least {_LEAST}"
-    again = f"rankstream tune {TUNED} --config {shlex.quote(str(config))} {files} --recipe {OWN}"
-    did = ("rankstream run", "rankstream learn", f"rankstream experiment {EXPERIMENT}", judge, again)
-    say(console, f"the commands that do this for your users: {'; '.join(did)}")
-
-
-def _experiment_in(namespace: str) -> Settings:
-    """The demo's settings with the experiment, whose tokens are signed by a secret of this process."""
-    topics = {name: name for name in ("experiments", "feedback", "preferences")}
-    about = {"recipe": "vector", "share": 1, "mode": "interleave", "namespaces": [namespace], "until": {}}
-    own = {"kafka": {"topics": topics}, "feedback": {"window": _WINDOW}, "experiments": {EXPERIMENT: about}}
-    return embedded_settings(Path(), {**own, "cursor": {"signing_secret": secrets.token_hex()}})
-
-
-def _report_on(
-    running: Embedded, wishes: Sequence[Wish], queries: Path, qrels: Path, console: Console, as_json: bool
-) -> None:
-    """Print the verdict of the crowd, and write the files of queries and judgements from its clicks."""
-    with running.searching(), running.running(feedback_replica):
-        say(console, f"{len(wishes)} users ask, and click: is {OWN} better (a), or the vector leg alone (b)?")
-        clicked = visit(running.kafka, running.settings.kafka.topics, wishes, _SEED)
-        say(console, f"{len(clicked)} queries have a click; their windows close in a minute")
-        until = time.monotonic() + _CLOSED
-        heard, comparisons = read_experiment(running.settings, EXPERIMENT)
-        while len(heard) < len(clicked) and time.monotonic() < until:
-            time.sleep(1.0)
-            heard, comparisons = read_experiment(running.settings, EXPERIMENT)
-    report = make_report(EXPERIMENT, running.settings.experiments[EXPERIMENT].until, heard, comparisons)
+        preferences, comparisons = _hear(running, wishes, console)
+    report = make_report(EXPERIMENT, settings.experiments[EXPERIMENT].until, preferences, comparisons)
     if as_json:
         emit(report)
     else:
         console.print(*describe_report(report), sep="\n", soft_wrap=True)
         console.print(votes_table(report))
-    say(console, write_judgements(heard, comparisons, queries, qrels, _LEAST))
+    say(console, write_judgements(preferences, comparisons, queries, qrels, _LEAST))
+    vectors = settings.qdrant.vectors.model_dump(mode="json")
+    # JSON is YAML.
+    config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory), "vectors": vectors}}))
+    tune([parse_wanted(TUNED)], qrels, queries, config=config, recipe=[OWN], write=tuned, as_json=as_json)
+    judged = ["--queries", str(queries), "--qrels", str(qrels)]
+    judge = ["judgements", "--experiment", EXPERIMENT, *judged, "--least", f"{_LEAST}"]
+    again = ["tune", TUNED, "--config", str(config), *judged, "--recipe", OWN]
+    did = (["run"], ["learn"], ["experiment", EXPERIMENT], judge, again)
+    said = "; ".join(shlex.join(["rankstream", *each]) for each in did)
+    say(console, f"the commands that do this for your users: {said}")
+
+
+def _hear(running: Embedded, wishes: Sequence[Wish], console: Console) -> tuple[list[Preference], list[PairedRankings]]:
+    """The records of the experiment, when the users have asked and the windows of their clicks have closed."""
+    with running.searching(), running.running(feedback_replica):
+        say(console, f"{len(wishes)} users ask, and click: is {OWN} better (a), or the vector leg alone (b)?")
+        clicked = visit(running.kafka, running.settings.kafka.topics, wishes, _SEED)
+        say(console, f"{len(clicked)} queries have a click; their windows close in a minute")
+        until = time.monotonic() + _CLOSED
+        while len((heard := read_experiment(running.settings, EXPERIMENT))[0]) < len(clicked):
+            if time.monotonic() > until:
+                break
+            time.sleep(1.0)
+    return heard

@@ -233,12 +233,7 @@ def demo(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
     crowd: Annotated[
-        bool,
-        typer.Option(
-            "--crowd",
-            help="Have simulated users compare two recipes on the documentation: an experiment, its verdict, judgements"
-            " from clicks, and a recipe tuned on these. Takes minutes.",
-        ),
+        bool, typer.Option("--crowd", help="Have simulated users compare two recipes, and tune one; takes minutes.")
     ] = False,
     serve_on: Annotated[
         bool, typer.Option("--serve", help="Keep the broker and the flow running, with the console, until Ctrl-C.")

@@ -81,15 +81,17 @@ def test_the_verdict_is_one() -> None:
 @pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.nightly
+@pytest.mark.timeout(1200)
 def test_the_crowd_prints_what_the_page_says(tmp_path: Path) -> None:
-    """The lines of the page are those that the command prints, to the figures and the files' names."""
+    """The lines of the page are those that the command prints, to the figures."""
     command = [sys.executable, "-m", "flows.cli", "demo", "--crowd", "--keep", str(tmp_path / "demo")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1100)
     assert done.returncode == 0, done.stderr
-    printed = {_without_figures(line) for line in done.stdout.splitlines()}
+    printed = [_without_figures(line) for line in done.stdout.splitlines()]
     for line in BLOCKS["text crowd"].splitlines():
-        assert line == "…" or _without_figures(line) in printed, done.stdout
+        beginning = _without_figures(line.removesuffix("…"))
+        assert any(each.startswith(beginning) for each in printed), (beginning, done.stdout)
 
 
 def _without_figures(line: str) -> str:
-    return re.sub(r"[+-]?[0-9][0-9,.]*|\S*/", "", line)
+    return re.sub(r"\d[\d,.]*", "", line)
