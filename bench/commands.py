@@ -51,6 +51,7 @@ from flows.cli.crowd import visit
 from flows.cli.evaluate.evaluation import describe_lost
 from flows.process import logs
 from operators.experiments.sequential import SequentialTest
+from schemas.errors import ConfigError
 from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
@@ -342,8 +343,11 @@ def crowded(arguments: argparse.Namespace) -> int:
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     settings = load(arguments.config)
+    topics = settings.kafka.topics
+    if topics.feedback is None:
+        raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
     wishes = crowd.read_wishes(arguments.queries, arguments.qrels, arguments.users, arguments.seed)
-    clicked = visit(connect(settings.kafka), settings.kafka.topics, wishes, arguments.seed)
+    clicked = visit(connect(settings.kafka), topics, topics.feedback, wishes, arguments.seed)
     out.print(f"{len(wishes)} queries asked, {len(clicked)} with a click")
     return 0 if clicked else 1
 

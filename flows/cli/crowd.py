@@ -18,6 +18,7 @@ import orjson
 from rich.console import Console
 
 from flows.cli.demo import Corpus
+from flows.cli.evaluate.evaluation import ANSWER_TIMEOUT
 from flows.cli.evaluate.tune import parse_wanted, tune
 from flows.cli.experiment import describe_report, make_report, read_experiment, votes_table, write_judgements
 from flows.cli.ingestion import index_once
@@ -27,7 +28,6 @@ from flows.process.embedded import Embedded, embedded_settings, start_with_setti
 from flows.process.replica import feedback_replica
 from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.experiments.crowd import LENGTH, Crowd, Wish, react, seek
-from schemas.errors import ConfigError
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Topics
 
@@ -52,28 +52,20 @@ _WINDOW: Final = 10
 _CLOSED: Final = 90.0
 """Seconds behind the last click by which each window has closed."""
 
-_ANSWERED: Final = 30.0
-"""Seconds for an answer."""
-
 _SEED: Final = 1
 
 
-def visit(client: KafkaClient, topics: Topics, wishes: Sequence[Wish], seed: int) -> set[str]:
-    """Have users ask, and send their feedback; the ids of queries with a click.
-
-    Raises ConfigError without a topic for feedback, and DeliveryError.
-    """
-    if topics.feedback is None:
-        raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
+def visit(client: KafkaClient, topics: Topics, feedback: str, wishes: Sequence[Wish], seed: int) -> set[str]:
+    """Have users ask, and send their feedback to this topic; the ids of queries with a click. Raises DeliveryError."""
     crowd, clicked = Crowd(), set[str]()
     grades = {event["query_id"]: looked_for for event, looked_for in wishes}
     with QueryClient.connect(client, topics) as query_client, closing(client.plain_producer()) as sender:
-        for result in query_client.ask(({**event, "limit": LENGTH} for event, _ in wishes), _ANSWERED):
+        for result in query_client.ask(({**event, "limit": LENGTH} for event, _ in wishes), ANSWER_TIMEOUT):
             key = result["query_id"]
             # Whatever the order of the answers, a user clicks alike.
             chance = random.Random(f"{seed} {key}")  # noqa: S311 - clicks are no secret
             messages = [orjson.dumps(each) for each in react(crowd, result, grades[key], chance)]
-            sender.send([ProducerRecord(topics.feedback, key.encode(), each) for each in messages])
+            sender.send([ProducerRecord(feedback, key.encode(), each) for each in messages])
             clicked |= {key} if messages else set()
     return clicked
 
@@ -105,21 +97,22 @@ def walk(
     say(console, write_judgements(preferences, comparisons, queries, qrels, _LEAST))
     vectors = settings.qdrant.vectors.model_dump(mode="json")
     # JSON is YAML.
-    config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory), "vectors": vectors}}))
+    config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory.resolve()), "vectors": vectors}}))
     tune([parse_wanted(TUNED)], qrels, queries, config=config, recipe=[OWN], write=tuned, as_json=as_json)
     judged = ["--queries", str(queries), "--qrels", str(qrels)]
     judge = ["judgements", "--experiment", EXPERIMENT, *judged, "--least", f"{_LEAST}"]
     again = ["tune", TUNED, "--config", str(config), *judged, "--recipe", OWN]
-    did = (["run"], ["learn"], ["experiment", EXPERIMENT], judge, again)
-    said = "; ".join(shlex.join(["rankstream", *each]) for each in did)
-    say(console, f"the commands that do this for your users: {said}")
+    did = map(shlex.join, (["run"], ["learn"], ["experiment", EXPERIMENT], judge, again))
+    say(console, f"the commands that do this for your users: rankstream {'; rankstream '.join(did)}")
 
 
 def _hear(running: Embedded, wishes: Sequence[Wish], console: Console) -> tuple[list[Preference], list[PairedRankings]]:
     """The records of the experiment, when the users have asked and the windows of their clicks have closed."""
+    topics = running.settings.kafka.topics
+    assert topics.feedback is not None
     with running.searching(), running.running(feedback_replica):
         say(console, f"{len(wishes)} users ask, and click: is {OWN} better (a), or the vector leg alone (b)?")
-        clicked = visit(running.kafka, running.settings.kafka.topics, wishes, _SEED)
+        clicked = visit(running.kafka, topics, topics.feedback, wishes, _SEED)
         say(console, f"{len(clicked)} queries have a click; their windows close in a minute")
         until = time.monotonic() + _CLOSED
         while len((heard := read_experiment(running.settings, EXPERIMENT))[0]) < len(clicked):
