@@ -129,8 +129,8 @@ def report_configured(settings: Settings) -> list[dict[str, Any]]:
         try:
             report = make_report(name, each.until, *read_experiment(settings, name))
             reports.append({**report, "lines": [*describe_report(report)]})
-        except InputError as error:
-            reports.append({"experiment": name, "lines": [str(error)]})
+        except InputError:
+            reports.append({"experiment": name, "lines": [f"{name}: no query yet"]})
     return reports
 
 

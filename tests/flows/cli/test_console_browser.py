@@ -267,7 +267,7 @@ def experiments(browser: Browser) -> None:
     assert [each.size["width"] > 50 for each in bars] == [True, True]
     inner = browser.run("return [...document.querySelectorAll('.lane i')].map((each) => each.getBoundingClientRect())")
     assert inner[0]["left"] > inner[1]["left"], "the interval is above .5"
-    browser.says("[data-experiment=unasked]", "no query of unasked is in the topics")
+    browser.says("[data-experiment=unasked]", "unasked: no query yet")
 
 
 def manners(browser: Browser) -> None:

@@ -5,7 +5,7 @@ const VOTES = { wins: "for b", losses: "for a", ties: "ties", silent: "no click"
 export async function experiments() {
   const { reports } = await get("experiments");
   if (!reports.length) return empty("There are no experiments", "experiments is not set: name one there, with its recipe.");
-  return el("div", {}, el("h2", {}, "Experiments"), reports.map(section));
+  return el("div", {}, el("h2", {}, "Experiments"), el("div", { class: "falls" }, reports.map(section)));
 }
 function section(report) {
   const [standing, ...lines] = report.lines, heard = report.standing ? [["all", report], ...Object.entries(report.namespaces)] : [];
