@@ -7,7 +7,7 @@ what the exact cache is worth. `rules`: what 10,000 rules cost.
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 `experiments`: what the sequential test of two rankings needs and how often it errs, by simulation. `crowd`: simulated
-users, who ask and click, on flows that run or on the demo: from the experiment to a tuned recipe.
+users, who ask and click, on flows that run.
 `quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
 `server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand. `system`: CPU a
 query of all processes, with the models in the process, beside a service that is written by hand, and quality. `calls`:
@@ -193,19 +193,13 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--queries", type=_count, default=20_000, help="by which the crowd is known")
     command.add_argument("--runs", type=_count, default=1000, help="experiments for each figure")
     command.add_argument("--json", action="store_true", help="one JSON object")
-    command = commands.add_parser("crowd", help="ask and click as simulated users, from shadow to a tuned recipe")
+    command = commands.add_parser("crowd", help="ask and click as simulated users of flows that run")
     command.set_defaults(run=crowded)
-    command.add_argument(
-        "--config", type=Path, help="of flows that run. Default: the demo's documents, in this process"
-    )
-    command.add_argument("--queries", type=Path, help="with --config: judged queries")
-    command.add_argument("--qrels", type=Path, help="with --config: their judgements")
+    command.add_argument("--config", type=Path, required=True, help="of the flows")
+    command.add_argument("--queries", type=Path, required=True, help="judged queries")
+    command.add_argument("--qrels", type=Path, required=True, help="their judgements")
     command.add_argument("--users", type=_count, default=12, help="who ask each query")
-    command.add_argument(
-        "--seed", type=int, default=0, help="with --config: of the clicks; it is in the queries' ids, too"
-    )
-    command.add_argument("--cache", type=Path, default=Path("~/.cache/rankstream").expanduser(), help="of the index")
-    command.add_argument("--output", type=Path, default=Path("crowd"), help="directory for judgements and recipe")
+    command.add_argument("--seed", type=int, default=0, help="of the clicks; it is in the queries' ids, too")
     command = commands.add_parser("recall", help="measure the recall of the vector leg by hnsw_ef")
     command.set_defaults(run=recalled)
     command.add_argument("--points", type=_count, default=recall.POINTS)

@@ -14,7 +14,6 @@ from rich.table import Table
 from bench import (
     caching,
     calls,
-    circle,
     comparison,
     connections,
     crowd,
@@ -48,9 +47,11 @@ from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
 from flows.assembly.delivery import connect
+from flows.cli.crowd import visit
 from flows.cli.evaluate.evaluation import describe_lost
 from flows.process import logs
 from operators.experiments.sequential import SequentialTest
+from schemas.errors import ConfigError
 from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
@@ -336,15 +337,17 @@ def experimented(queries: int, runs: int, as_json: bool) -> int:
 
 
 def crowded(arguments: argparse.Namespace) -> int:
-    """Have a simulated crowd ask and click, on flows that run or on the demo's documents; the exit code, 1 if no result
-    had a token. Raises RankstreamError.
+    """Have a simulated crowd ask and click, on flows that run; the exit code, 1 if no result had a token.
+
+    Raises RankstreamError.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    if arguments.config is None:
-        return circle.walk(arguments.cache, arguments.output, arguments.users, out)
     settings = load(arguments.config)
+    topics = settings.kafka.topics
+    if topics.feedback is None:
+        raise ConfigError("kafka.topics.feedback: not set, so no click is heard; name a topic")
     wishes = crowd.read_wishes(arguments.queries, arguments.qrels, arguments.users, arguments.seed)
-    clicked = crowd.visit(connect(settings.kafka), settings.kafka.topics, wishes, arguments.seed)
+    clicked = visit(connect(settings.kafka), topics, topics.feedback, wishes, arguments.seed)
     out.print(f"{len(wishes)} queries asked, {len(clicked)} with a click")
     return 0 if clicked else 1
 

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bench.crowd import LENGTH, Asked, Crowd, ask, draft
+from bench.crowd import Asked, ask, draft
 from operators.evaluation.metrics import mean
 from operators.experiments.click_model import ClickedPage, Question, fit_clicks
+from operators.experiments.crowd import LENGTH, Crowd
 from operators.experiments.sequential import SequentialTest, Votes
 
 PREFERENCES: Final = (0.52, 0.55, 0.6)

@@ -232,6 +232,9 @@ def demo(
         filter_option(f"Condition on a field, or a filter as JSON, such as '{EXAMPLE}'; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
+    crowd: Annotated[
+        bool, typer.Option("--crowd", help="Have simulated users compare two recipes, and tune one; takes minutes.")
+    ] = False,
     serve_on: Annotated[
         bool, typer.Option("--serve", help="Keep the broker and the flow running, with the console, until Ctrl-C.")
     ] = False,
@@ -264,12 +267,21 @@ def demo(
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     if judgements is not None and not serve_on:
         raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
+    if crowd and (query or documents is not None or config is not None or serve_on):
+        wrong = "its users ask about the documentation: not with --query, --documents, --config or --serve"
+        raise typer.BadParameter(wrong, param_hint="--crowd")
     cache, console = cache_dir.expanduser(), stderr if as_json else out
     if documents is None:
         corpus = Corpus.load_shipped(config)
     else:
         corpus = Corpus.of_file(copy_stdin(cache) if documents == STDIN else documents, config, namespace, console)
     directory = corpus.keep_in(keep) if keep is not None else corpus.directory_in(cache)
+    if crowd:
+        # That module imports this one.
+        from flows.cli.crowd import walk
+
+        walk(corpus, directory, (keep or directory) / "crowd", console, as_json=as_json)
+        return
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))

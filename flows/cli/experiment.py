@@ -119,6 +119,21 @@ def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], li
     return [*preferences.values()], [*comparisons.values()]
 
 
+def report_configured(settings: Settings) -> list[dict[str, Any]]:
+    """The report of each configured experiment with its lines for people, which are all there is without a query.
+
+    Raises ConfigError without the topics, and DeliveryError.
+    """
+    reports = list[dict[str, Any]]()
+    for name, each in sorted(settings.experiments.items()):
+        try:
+            report = make_report(name, each.until, *read_experiment(settings, name))
+            reports.append({**report, "lines": [*describe_report(report)]})
+        except InputError:
+            reports.append({"experiment": name, "lines": [f"{name}: no query yet"]})
+    return reports
+
+
 def _read(client: KafkaClient, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
     for record in read_to_ends(client, topic, _TIMEOUT):
         if record.value is None:

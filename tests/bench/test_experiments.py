@@ -3,21 +3,10 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bench import crowd, experiments, report
-from bench.crowd import Asked, Crowd, ask
-
-
-@given(st.lists(st.integers(0, 2), max_size=12), st.randoms(use_true_random=False))
-def test_a_user_reads_downwards(grades: list[int], chance: random.Random) -> None:
-    """Clicks are on ranks of the page, each once, in their order; equal seeds give equal clicks."""
-    state = chance.getstate()
-    clicked = Crowd().read(grades, chance)
-    assert clicked == sorted({*clicked} & {*range(len(grades))})
-    chance.setstate(state)
-    assert Crowd().read(grades, chance) == clicked
+from bench import experiments, report
+from bench.crowd import Asked, ask
+from operators.experiments.crowd import Crowd
 
 
 def test_the_records_are_those_of_a_page() -> None:
@@ -36,14 +25,6 @@ def test_the_records_are_those_of_a_page() -> None:
                 assert by_side[preference.preferred] == max(by_side.values())
             preferred.add(preference.preferred)
     assert preferred == {"a", "b", "tie"}
-
-
-def test_feedback_has_the_tokens_of_what_was_clicked_on() -> None:
-    """A hit without a token is none of an experiment."""
-    hits = [{"id": "good", "token": "t-1"}, {"id": "better"}, {"id": "x", "token": "t-3"}]
-    sure = Crowd(attraction=(0.0, 1.0), satisfaction=0.0)
-    sent = [*crowd.react(sure, {"results": hits}, {"good": 1, "better": 1}, random.Random(0))]
-    assert sent == [{"token": "t-1", "action": "click"}]
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """The page on experiments: a click on its page becomes feedback in the topic, and its verdict is one."""
 
 import json
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import kafka
+import pytest
 
 from bench.kafka.broker import Broker
 from flows.cli.experiment import describe_report, make_report
@@ -73,3 +76,22 @@ def test_the_verdict_is_one() -> None:
     ]
     report = make_report("words-first", Until(), preferences, comparisons)
     assert [*describe_report(report)] == BLOCKS["text verdict"].splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_the_crowd_prints_what_the_page_says(tmp_path: Path) -> None:
+    """The lines of the page are those that the command prints, to the figures."""
+    command = [sys.executable, "-m", "flows.cli", "demo", "--crowd", "--keep", str(tmp_path / "demo")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1100)
+    assert done.returncode == 0, done.stderr
+    printed = [_without_figures(line) for line in done.stdout.splitlines()]
+    for line in BLOCKS["text crowd"].splitlines():
+        beginning = _without_figures(line.removesuffix("…"))
+        assert any(each.startswith(beginning) for each in printed), (beginning, done.stdout)
+
+
+def _without_figures(line: str) -> str:
+    return re.sub(r"\d[\d,.]*", "", line)

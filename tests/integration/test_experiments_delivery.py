@@ -32,7 +32,7 @@ def test_each_result_has_one_comparison(broker: Broker, tmp_path: Path, topic_na
     (secret := tmp_path / "secret").write_text(SECRET)
     with qdrant_server.running(tmp_path / "engine") as qdrant:
         sections: dict[str, Any] = {
-            "qdrant": {"url": qdrant, "dimension": 2},
+            "qdrant": {"url": qdrant, "dimension": 2, "timeout": 60},
             "limits": {"timeout": 60},
             "cursor": {"signing_secret_file": str(secret)},
             "experiments": {"mixed": {"recipe": "rrf", "share": 1, "mode": "interleave"}},

@@ -35,6 +35,7 @@ from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.rules import RuleBook, WrittenRule
 from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
+from flows.cli.experiment import report_configured
 from flows.cli.query import NoAnswer
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
@@ -163,6 +164,7 @@ class Console:
             "set": bench.judgements.to_view,
             "tuning": tuner.progress,
             "rules": book.to_view,
+            "experiments": lambda: {"reports": report_configured(bench.main.settings)},
         }
         self._app = Starlette(
             routes=[

@@ -157,6 +157,7 @@ class Workbench:
             ],
             "defaults": {"namespace": self.main.settings.defaults.namespace, "profile": BALANCED},
             "namespaces": list(self.overview.namespaces),
+            "experiments": bool(self.main.settings.experiments),
         }
 
     def search(self, search: ConsoleSearch) -> dict[str, Any]:

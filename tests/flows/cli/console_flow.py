@@ -44,8 +44,11 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
     documents = [*read_jsonl(STORE / "documents.jsonl"), *HOSTILE]
     index = directory / "index"
     qdrant = {"path": str(index), "timeout": WITHIN, "search_fields": _FIELDS, "vectors": {"fuzzy": "fuzzy"}}
-    kafka = {"topics": {"rules": "rules"}}
-    with start_with_settings(embedded_settings(index, {**models, "qdrant": qdrant, "kafka": kafka})) as flow:
+    kafka = {"topics": {name: name for name in ("rules", "experiments", "feedback", "preferences")}}
+    # No query of a task is in one of these: each has its share of a namespace that has no queries.
+    about = {"recipe": "keyword", "share": 1, "mode": "interleave", "namespaces": ["help"]}
+    own = {"kafka": kafka, "cursor": {"signing_secret": "s" * 40}, "experiments": {"new": about, "unasked": about}}
+    with start_with_settings(embedded_settings(index, {**models, "qdrant": qdrant, **own})) as flow:
         index_once(flow, "shop", lambda: enumerate(documents, 1), "1", index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings

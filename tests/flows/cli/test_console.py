@@ -217,6 +217,8 @@ def test_recipes_and_profiles_are_listed(served: Served) -> None:
     assert {"hybrid", "keyword", "mine"} <= set(listed["recipes"])
     assert listed["profiles"]["balanced"] == "hybrid"
     assert served.get("begin").json["defaults"] == {"namespace": "default", "profile": "balanced"}
+    assert served.get("begin").json["experiments"] is False
+    assert served.get("experiments").json == {"reports": []}
 
 
 def too_large() -> FatalDelivery:

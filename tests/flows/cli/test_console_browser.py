@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from selenium.webdriver import Keys
 
 from flows.cli.console.columns import to_cards
+from operators.delivery.client import ProducerRecord
 from operators.evaluation.metrics import parse_qrels
 from tests.flows.cli.browsing import Served
 from tests.flows.cli.chromium import Browser
 from tests.flows.cli.console_flow import shop
+from tests.flows.cli.test_experiment import crowd
 from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
@@ -263,6 +266,28 @@ def rules(browser: Browser) -> None:
     browser.says("#view", "No rules yet")
 
 
+def experiments(browser: Browser) -> None:
+    """See which recipe users prefer so far, by namespace, and that another experiment has no query yet."""
+    topics = browser.served.bench.main.settings.kafka.topics
+    comparisons, preferences = crowd(300, "shop", 1)
+    client = browser.served.bench.client
+    assert client is not None
+    with closing(client.plain_producer()) as producer:
+        for topic, records in ((topics.experiments, comparisons), (topics.preferences, preferences)):
+            values = [each.model_dump_json(exclude_none=True).encode() for each in records]
+            producer.send([ProducerRecord(str(topic), b"", value) for value in values])
+    browser.open("namespace=store")
+    browser.one("#to-experiments").click()
+    browser.says("[data-experiment=new] h3", "new: won by b")
+    browser.says("[data-experiment=new]", "queries compared: 300, 0 empty of a, 0 empty of b")
+    browser.says("[data-experiment=new] tbody tr:last-child", "shop")
+    bars = browser.all("[data-experiment=new] .lane")
+    assert [each.size["width"] > 50 for each in bars] == [True, True]
+    inner = browser.run("return [...document.querySelectorAll('.lane i')].map((each) => each.getBoundingClientRect())")
+    assert inner[0]["left"] > inner[1]["left"], "the interval is above .5"
+    browser.says("[data-experiment=unasked]", "unasked: no query yet")
+
+
 def manners(browser: Browser) -> None:
     """Read the keys, switch light and dark, and export the page without a script in it."""
     browser.open(DRILL)
@@ -311,6 +336,7 @@ TASKS: Final[list[Callable[[Browser], None]]] = [
     manners,
     errors,
     like,
+    experiments,
 ]
 WIDTHS: Final = (1280, 768, 360)
 MATRIX: Final = [

@@ -12,9 +12,10 @@ import kafka
 import pytest
 from pydantic import BaseModel
 
-from bench.crowd import Asked, Crowd, ask
+from bench.crowd import Asked, ask
 from bench.kafka.broker import Broker
 from flows.cli.evaluate.evaluation import events, read_judgements
+from operators.experiments.crowd import Crowd
 from operators.experiments.sequential import SequentialTest, Votes
 from schemas.preference import PairedRankings, Preference
 from tests.flows.cli.running import Command

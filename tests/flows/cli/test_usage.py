@@ -53,6 +53,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("replay --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
         ("rank --recipe nope", 2, "recipe nope: neither a YAML file nor one of"),
         ("demo --documents documents.jsonl", 2, "own documents need a --query, or --serve"),
+        ("demo --crowd --query x", 2, "--crowd: its users ask about the documentation: not with --query,"),
         ("demo --documents documents.jsonl --query x --cache-dir away.yaml", 2, "the embedded Qdrant can't use"),
         ("evaluate --documents documents.jsonl", 2, "Missing option '--qrels'"),
         (f"{EVALUATE} --documents documents.jsonl", 2, "give --queries or --pools"),

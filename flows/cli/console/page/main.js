@@ -2,6 +2,7 @@
 import { get, post, takeToken } from "./api.js";
 import { list, legend } from "./cards.js";
 import { $, button, el, empty, fixed, say } from "./dom.js";
+import { experiments } from "./experiments.js";
 import { aside, current, help, keys, move, save, theme } from "./manners.js";
 import { overview } from "./overview.js";
 import { parameters } from "./parameters.js";
@@ -10,7 +11,7 @@ import { sets } from "./sets.js";
 import { LETTERS, go, readState, remember, replace, write } from "./state.js";
 import { lost, time, why } from "./waterfall.js";
 const PANELS = { why, parameters, lost, time };
-const VIEWS = { sets, rules };
+const VIEWS = { sets, rules, experiments };
 const NARROW = 290, KEEPS = ["lost", "parameters"];
 let begin = null, known = [], latest = 0, asked = "", answer = null, tab = 0, again = 0, undo = [];
 const wide = (panel) => panel === "why" || panel === "lost";
@@ -177,4 +178,4 @@ $("help").addEventListener("click", help); $("export").addEventListener("click",
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width && answer && !readState().view) show(); width = innerWidth; });
 addEventListener("hashchange", () => { takeToken(); follow(); });
-get("begin").then((found) => { begin = found; $("namespace").placeholder = found.defaults.namespace; names([]); return follow(!("linked" in document.body.dataset)); }).catch((error) => $("view").replaceChildren(empty("The console can't be used from this link", error.message)));
+get("begin").then((found) => { begin = found; $("to-experiments").hidden = !found.experiments; $("namespace").placeholder = found.defaults.namespace; names([]); return follow(!("linked" in document.body.dataset)); }).catch((error) => $("view").replaceChildren(empty("The console can't be used from this link", error.message)));
