@@ -56,9 +56,11 @@ def test_queries_parse(file: Path, tmp_path: Path) -> None:
 
 @each_dashboard
 def test_queries_are_of_the_chosen_replicas(file: Path) -> None:
-    """Each series is chosen by job and instance, and rankstream's by the dashboard's flow, too."""
-    flow = file.stem.removeprefix("rankstream-")
+    """Each series is chosen by job and instance, and rankstream's by the dashboard's flow, too, or by feedback's: it has
+    one panel, beside those of experiments.
+    """
     for panel in panels(loaded(file)):
+        flow = "feedback" if panel["title"] == "Feedback" else file.stem.removeprefix("rankstream-")
         for target in panel["targets"]:
             for chosen in re.findall(r"(?:rankstream|process)_\w+(?:\{([^}]*)\})?", target["expr"]):
                 assert 'job=~"$job", instance=~"$instance"' in chosen, panel["title"]
