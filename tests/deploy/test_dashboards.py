@@ -56,7 +56,7 @@ def test_queries_parse(file: Path, tmp_path: Path) -> None:
 
 @each_dashboard
 def test_queries_are_of_the_chosen_replicas(file: Path) -> None:
-    """Each series is chosen by job and instance, and rankstream's by the dashboard's flow, too, or by feedback's: it has
+    """Each series is chosen by job and instance, and rankstream's by the dashboard's flow, or by feedback's, which has
     one panel, beside those of experiments.
     """
     for panel in panels(loaded(file)):
