@@ -4,10 +4,14 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
 
 _CLIENT: Final = "librdkafka"
 _SELDOM: Final = 0.03
+_PATIENCE: Final = 30.0
 _FEW_CALLS: Final = 16
 _NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
 
@@ -44,6 +48,19 @@ def _compressed(codec: str, around: Surroundings) -> dict[str, Any]:
     return {"kafka": {**kafka, "client": _CLIENT, "compression": codec}}
 
 
+def _experimenting(share: float) -> Callable[[Surroundings], Launch]:
+    def start(around: Surroundings) -> Launch:
+        kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
+        topic = kafka["topics"]["experiments"] = f"experiments-{around.kafka.group_id}"
+        admin = AdminClient({"bootstrap.servers": around.kafka.bootstrap_servers})
+        [made] = admin.create_topics([NewTopic(topic, 4)]).values()
+        made.result(_PATIENCE)
+        shadow = {"recipe": "rrf", "share": share}
+        return launch(_CLIENT, around, {"kafka": {**kafka, "client": _CLIENT}, "experiments": {"shadow": shadow}})
+
+    return start
+
+
 VARIANTS: Final = {
     subject.name: subject
     for subject in (
@@ -57,6 +74,8 @@ VARIANTS: Final = {
         ),
         Subject("rerank-16-calls", _configured(_reranking)),
         *(Subject(codec, _configured(functools.partial(_compressed, codec))) for codec in ("lz4", "zstd", "gzip")),
+        Subject("shadow-of-few", _experimenting(1e-6)),
+        Subject("shadow-of-all", _experimenting(1.0)),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
 }
