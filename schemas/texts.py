@@ -1,4 +1,4 @@
-"""Texts of others: their Unicode normalisation, and what a terminal may be shown of them.
+"""Texts of others: their Unicode normalisation, what a terminal may be shown of them, and bytes that come back as text.
 
 Normalisation sorts every run of combining marks, and the time for that grows with the square of the run's length: a
 text of nothing but marks would occupy the worker for minutes. So a text is first brought into the Stream-Safe Text
@@ -9,6 +9,7 @@ in a document, a query, a header, or an error that quotes one of them. `printabl
 hides or reorders what is shown, or ends a line.
 """
 
+import base64
 import json
 import re
 import unicodedata
@@ -23,6 +24,22 @@ _GRAPHEME_JOINER: Final = "\u034f"
 
 _PLANES: Final = (0x300, 0x20000)
 """The range of code points that contains all marks."""
+
+
+def write_urlsafe(content: bytes) -> str:
+    """The bytes in URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
+
+
+def read_urlsafe(text: str) -> bytes:
+    """The bytes that `write_urlsafe` spelled so; raises ValueError for every other text."""
+    try:
+        content = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except ValueError:
+        raise ValueError("not URL-safe base64") from None
+    if write_urlsafe(content) != text:
+        raise ValueError("not the one spelling of its bytes")
+    return content
 
 
 def nfc(text: str) -> str:

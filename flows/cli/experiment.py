@@ -7,7 +7,7 @@ their users may still click.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from flows.cli.ingestion import read_to_ends
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
-from operators.experiments.click_model import fit_clicks, identify_query, join_clicks
+from operators.experiments.click_model import QueryIdentity, fit_clicks, identify_query, join_clicks
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import json_object, validate
@@ -31,6 +31,9 @@ from schemas.settings.experiments import Until
 from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", PairedRankings, Preference)
+
+Heard = tuple[list[Preference], list[PairedRankings]]
+"""The records of one experiment."""
 
 _TIMEOUT: Final = 10.0
 """Seconds for the broker to name the ends of a topic, and for each next record."""
@@ -104,19 +107,26 @@ def write_judgements(
     return f"{sum(map(len, judged.values()))} judgements of {len(judged)} queries, from {len(pages)} pages{left}"
 
 
-def read_experiment(settings: Settings, name: str) -> tuple[list[Preference], list[PairedRankings]]:
-    """The records of an experiment, one of each kind a query. Raises ConfigError without its topics, InputError if
-    there are none, and DeliveryError.
+def read_experiment(settings: Settings, name: str) -> Heard:
+    """The records of an experiment. Raises InputError if there are none, and as `read_experiments`."""
+    heard = read_experiments(settings, [name])[name]
+    if not any(heard):
+        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
+    return heard
+
+
+def read_experiments(settings: Settings, names: Collection[str]) -> dict[str, Heard]:
+    """The records of each of these experiments, one of each kind a query; each topic is read once.
+
+    Raises ConfigError without the topics, and DeliveryError.
     """
     topics = settings.kafka.topics
     if topics.preferences is None or topics.experiments is None:
         raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
     client = connect(settings.kafka)
-    preferences = {identify_query(each): each for each in _read(client, topics.preferences, Preference, name)}
-    comparisons = {identify_query(each): each for each in _read(client, topics.experiments, PairedRankings, name)}
-    if not (preferences or comparisons):
-        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
-    return [*preferences.values()], [*comparisons.values()]
+    preferences = _read(client, topics.preferences, Preference, names)
+    comparisons = _read(client, topics.experiments, PairedRankings, names)
+    return {name: ([*preferences[name].values()], [*comparisons[name].values()]) for name in names}
 
 
 def report_configured(settings: Settings) -> list[dict[str, Any]]:
@@ -125,26 +135,31 @@ def report_configured(settings: Settings) -> list[dict[str, Any]]:
     Raises ConfigError without the topics, and DeliveryError.
     """
     reports = list[dict[str, Any]]()
-    for name, each in sorted(settings.experiments.items()):
-        try:
-            report = make_report(name, each.until, *read_experiment(settings, name))
+    for name, heard in read_experiments(settings, sorted(settings.experiments)).items():
+        if any(heard):
+            report = make_report(name, settings.experiments[name].until, *heard)
             reports.append({**report, "lines": [*describe_report(report)]})
-        except InputError:
+        else:
             reports.append({"experiment": name, "lines": [f"{name}: no query yet"]})
     return reports
 
 
-def _read(client: KafkaClient, topic: str, kind: type[Written], name: str) -> Iterator[Written]:
+def _read(
+    client: KafkaClient, topic: str, kind: type[Written], names: Collection[str]
+) -> dict[str, dict[QueryIdentity, Written]]:
+    """The last record of each query, by experiment."""
+    found: dict[str, dict[QueryIdentity, Written]] = {name: {} for name in names}
     for record in read_to_ends(client, topic, _TIMEOUT):
         if record.value is None:
             continue
         try:
-            found = validate(kind, json_object(record.value, len(record.value)))
+            written = validate(kind, json_object(record.value, len(record.value)))
         except InputError as error:
             say(stderr, f"{topic}:{record.partition.partition}:{record.offset}: left out: {error}", "red")
         else:
-            if found.experiment == name:
-                yield found
+            if written.experiment in found:
+                found[written.experiment][identify_query(written)] = written
+    return found
 
 
 def make_report(

@@ -101,7 +101,11 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     return ClickModel(look.tolist(), found)
 
 
-def identify_query(record: PairedRankings | Preference) -> tuple[str, str, int]:
+QueryIdentity = tuple[str, str, int]
+"""Namespace, query_id and time in Kafka."""
+
+
+def identify_query(record: PairedRankings | Preference) -> QueryIdentity:
     """The identity of the record's query: clients may use a query_id again."""
     return record.namespace, record.query_id, record.issued
 

@@ -5,20 +5,18 @@ A token is URL-safe base64 without padding of: version (1 byte), the impression 
 read it: who knows the side may favour it. The reader tries both.
 """
 
-import base64
 import hmac
 import json
 from typing import Final, NamedTuple
 
 from schemas.errors import invalid
 from schemas.preference import Side
+from schemas.texts import read_urlsafe, write_urlsafe
 
 SIDES: Final[tuple[Side, Side]] = ("a", "b")
 
 _VERSION: Final = b"\x01"
 _TAG: Final = 16
-_LONGEST: Final = 8192
-"""Characters of the longest token."""
 
 
 class Impression(NamedTuple):
@@ -43,12 +41,12 @@ class TokenCodec:
         """The impression's token; the same impression has the same token."""
         name, side, *rest = impression
         body = _VERSION + json.dumps([name, *rest], ensure_ascii=False, separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(body + self._tag(body, side)).rstrip(b"=").decode("ascii")
+        return write_urlsafe(body + self._tag(body, side))
 
     def read(self, token: str) -> Impression:
         """The impression of a token; raises InputError for any text that `write` did not make under this secret."""
         try:
-            content = base64.b64decode(token[:_LONGEST] + "=" * (-len(token) % 4), b"-_", validate=True)
+            content = read_urlsafe(token)
         except ValueError:
             content = b""
         body, tag = content[:-_TAG], content[-_TAG:]

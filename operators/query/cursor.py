@@ -9,7 +9,6 @@ text is rejected. The version is 3 with results or a draft, which version 2 did 
 Without a secret the key is public: a damaged cursor is found, a forged one is not.
 """
 
-import base64
 import hashlib
 import hmac
 import math
@@ -20,6 +19,7 @@ from typing import Any, Final
 from operators.experiments.team_draft import DRAFT
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import unix_seconds
+from schemas.texts import read_urlsafe, write_urlsafe
 
 _VERSION, _LISTING = 2, 3
 _PUBLIC: Final = b"rankstream cursor, without a secret"
@@ -130,18 +130,16 @@ class CursorCodec:
         except struct.error:
             raise ValueError("a number of a cursor has more bits than its place") from None
         body = head + given + cursor.draft + (state or b"")
-        return _spell(body + self._tag(body))
+        return write_urlsafe(body + self._tag(body))
 
     def read(self, text: str) -> Cursor:
         """The cursor that `write` spelled so; raises InputError of class `cursor_invalid` for every other text."""
         if len(text) > _LONGEST:
             raise _invalid("too long", text)
         try:
-            content = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
-        except ValueError:
-            raise _invalid("not URL-safe base64", text) from None
-        if _spell(content) != text:
-            raise _invalid("not the one spelling of its bytes", text)
+            content = read_urlsafe(text)
+        except ValueError as error:
+            raise _invalid(str(error), text) from None
         if content[:1] not in {bytes([_VERSION]), bytes([_LISTING])}:
             raise _invalid("of no known version", text)
         body, tag = content[:-_TAG], content[-_TAG:]
@@ -185,10 +183,6 @@ def _is_time(now: float) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _spell(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
 
 
 def _invalid(what: str, text: str) -> InputError:

@@ -118,7 +118,7 @@ def test_an_experiment_ends_as_its_settings_say(topics: Topics, tmp_path: Path) 
     preferences = [
         Preference(
             experiment="new", query_id=str(n), namespace="shop", issued=n, a=n % 2, b=1 - n % 2, clicks=[],
-            preferred="ab"[n % 2 == 0],  # type: ignore[arg-type]
+            preferred="a" if n % 2 else "b",
         )
         for n in range(400)
     ]  # fmt: skip
