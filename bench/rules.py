@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import orjson
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from bench.comparison import ratios
 from bench.events import WORDS
@@ -75,9 +73,7 @@ class _Ruled:
 
     def _launch(self, around: Surroundings) -> Launch:
         self.around = around
-        admin = AdminClient({"bootstrap.servers": around.kafka.bootstrap_servers})
-        [made] = admin.create_topics([NewTopic(self.topic, 4, config={"cleanup.policy": "compact"})]).values()
-        made.result(_PATIENCE)
+        around.create_topic(self.topic, **{"cleanup.policy": "compact"})
         self.put(dict(write_rules(self.count)))
         kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
         kafka["topics"]["rules"] = self.topic

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bench.peers.backends import CANDIDATES
 from bench.peers.process import Place
@@ -17,6 +19,9 @@ from schemas.settings import KafkaSettings
 
 CONCURRENCY: Final = 128
 """Calls to the reranker under way at most: as many as a peer has queries."""
+
+_PATIENCE: Final = 30.0
+"""Seconds for the broker to create a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,12 @@ class Surroundings:
     otlp: str
     directory: Path
     replica: str = "bench-0"
+
+    def create_topic(self, name: str, **config: str) -> None:
+        """Create a topic of four partitions. Raises KafkaException."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        [made] = admin.create_topics([NewTopic(name, 4, config=config)]).values()
+        made.result(_PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
 
 _CLIENT: Final = "librdkafka"
 _SELDOM: Final = 0.03
-_PATIENCE: Final = 30.0
 _FEW_CALLS: Final = 16
 _NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
 
@@ -52,9 +48,7 @@ def _experimenting(share: float) -> Callable[[Surroundings], Launch]:
     def start(around: Surroundings) -> Launch:
         kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
         topic = kafka["topics"]["experiments"] = f"experiments-{around.kafka.group_id}"
-        admin = AdminClient({"bootstrap.servers": around.kafka.bootstrap_servers})
-        [made] = admin.create_topics([NewTopic(topic, 4)]).values()
-        made.result(_PATIENCE)
+        around.create_topic(topic)
         shadow = {"recipe": "rrf", "share": share}
         return launch(_CLIENT, around, {"kafka": {**kafka, "client": _CLIENT}, "experiments": {"shadow": shadow}})
 

@@ -142,22 +142,13 @@ def test_stop_hands_over_what_is_read() -> None:
         until(lambda: reader.offsets() == [0, 1, 2])
 
 
-def test_a_drain_that_takes_too_long_ends_all_the_same() -> None:
-    """At the drain's time-out the source ends with queries in flight; their offsets aren't committed."""
+@pytest.mark.parametrize("drain_timeout", [0.05, 0.0])
+def test_a_drain_that_takes_too_long_ends_all_the_same(drain_timeout: float) -> None:
+    """At the drain's time-out the source ends with queries in flight; their offsets aren't committed. Without any time
+    it ends at once, with messages in flight as those of open windows are.
+    """
     consumer = ScriptedConsumer({FIRST: range(3)})
-    with reading(consumer, drain_timeout=0.05) as reader:
-        until(consumer.subscribed.is_set)
-        consumer.assign(FIRST)
-        until(lambda: reader.offsets() == [0, 1, 2])
-        reader.consumer_loop.stop()
-        until(reader.ended)
-        assert reader.ledger.in_flight == 3
-
-
-def test_a_drain_without_any_time_leaves_all_to_the_next_owner() -> None:
-    """The source ends at once with messages in flight, as those of open windows are."""
-    consumer = ScriptedConsumer({FIRST: range(3)})
-    with reading(consumer, drain_timeout=0.0) as reader:
+    with reading(consumer, drain_timeout=drain_timeout) as reader:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [0, 1, 2])
