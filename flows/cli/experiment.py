@@ -23,7 +23,7 @@ from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
 from operators.experiments.click_model import QueryIdentity, fit_clicks, identify_query, join_clicks
 from operators.experiments.sequential import SequentialTest, Standing, Votes
-from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
@@ -111,19 +111,16 @@ def read_experiment(settings: Settings, name: str) -> Heard:
     """The records of an experiment. Raises InputError if there are none, and as `read_experiments`."""
     heard = read_experiments(settings, [name])[name]
     if not any(heard):
-        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in the topics")
+        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in kafka.topics.experiments")
     return heard
 
 
 def read_experiments(settings: Settings, names: Collection[str]) -> dict[str, Heard]:
     """The records of each of these experiments, one of each kind a query; each topic is read once.
 
-    Raises ConfigError without the topics, and DeliveryError.
+    A topic that is not set has none: shadows need no topic of preferences. Raises DeliveryError.
     """
-    topics = settings.kafka.topics
-    if topics.preferences is None or topics.experiments is None:
-        raise ConfigError("kafka.topics: experiments or preferences: not set, so there are no records of experiments")
-    client = connect(settings.kafka)
+    topics, client = settings.kafka.topics, connect(settings.kafka)
     preferences = _read(client, topics.preferences, Preference, names)
     comparisons = _read(client, topics.experiments, PairedRankings, names)
     return {name: ([*preferences[name].values()], [*comparisons[name].values()]) for name in names}
@@ -132,10 +129,10 @@ def read_experiments(settings: Settings, names: Collection[str]) -> dict[str, He
 def report_configured(settings: Settings) -> list[dict[str, Any]]:
     """The report of each configured experiment with its lines for people, which are all there is without a query.
 
-    Raises ConfigError without the topics, and DeliveryError.
+    Raises DeliveryError.
     """
-    reports = list[dict[str, Any]]()
-    for name, heard in read_experiments(settings, sorted(settings.experiments)).items():
+    reports, names = list[dict[str, Any]](), sorted(settings.experiments)
+    for name, heard in (read_experiments(settings, names) if names else {}).items():
         if any(heard):
             report = make_report(name, settings.experiments[name].until, *heard)
             reports.append({**report, "lines": [*describe_report(report)]})
@@ -145,11 +142,11 @@ def report_configured(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _read(
-    client: KafkaClient, topic: str, kind: type[Written], names: Collection[str]
+    client: KafkaClient, topic: str | None, kind: type[Written], names: Collection[str]
 ) -> dict[str, dict[QueryIdentity, Written]]:
     """The last record of each query, by experiment."""
     found: dict[str, dict[QueryIdentity, Written]] = {name: {} for name in names}
-    for record in read_to_ends(client, topic, _TIMEOUT):
+    for record in read_to_ends(client, topic, _TIMEOUT) if topic is not None else ():
         if record.value is None:
             continue
         try:

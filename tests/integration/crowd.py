@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kafka.broker import Broker
+from operators.query.result import members
 from tests import qdrant_server
 from tests.integration import permitted
 from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
@@ -31,6 +32,14 @@ FORGETTING = 4
 """Rounds, in the last of which a namespace is forgotten."""
 
 CACHES = ("exact_cache", "semantic_cache")
+
+KINDS = {"exact_cache", "semantic_cache", "followed", "fast_path", "structured", "hybrid_merge", "page", "groups"}
+KINDS |= {"like", "passages", "hidden", "patched", "neighbours", "cursor_invalid", "cursor_expired"}
+KINDS |= {"destination_not_allowed", "retrieval_mode_not_allowed", "policy_denied", "retrieval_firewall_denied"}
+"""All that must have been seen, as `Run.kinds` names it.
+
+The story depends on the machine's pace: rounds go on, up to twice their number, until all of it has been seen.
+"""
 
 
 @dataclass
@@ -62,6 +71,26 @@ class Run:
     def followed(self, query: Asked) -> bool:
         """True if it was given the answer to another query, and not from a cache."""
         return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
+
+    def kinds(self) -> set[str]:
+        """The kinds of answers, dead letters and refusals that there have been."""
+        found: set[str] = set()
+        for query in self.asked:
+            found |= {query.dead or query.answer["retrieval_stage"], str(self.denial(query))}
+            results = query.answer.get("results", [])
+            hits = list(members(query.answer)) if query.answer else []
+            there = {
+                "followed": self.followed(query),
+                "groups": any(hit.get("group", {}).get("results") for hit in results),
+                "patched": any(hit["payload"]["rev"] in self.world.patches for hit in hits),
+                "neighbours": any(any(hit.get("neighbours", {}).values()) for hit in hits),
+                "passages": any(hit.get("passages") for hit in results),
+                "hidden": self.policy(query).get("hidden_fields") and results,
+                "like": "like" in query.event and results,
+                "page": query.given is not None and query.dead is None and self.denial(query) is None,
+            }
+            found |= {kind for kind, seen in there.items() if seen}
+        return found
 
 
 @contextlib.contextmanager
@@ -108,13 +137,14 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
                 flow.wait_ready()
             world = World(conversation)
             named = [name for name in sources if name]
-            yield Run(*_converse(draw, world, named, Attacks(registry, named)), world, sources, guard)
+            run = Run([], [], world, sources, guard)
+            _converse(draw, run, named, Attacks(registry, named))
+            yield run
 
 
-def _converse(
-    draw: random.Random, world: World, sources: list[str], attacks: Attacks
-) -> tuple[list[Asked], list[Asked]]:
-    """The queries that are answered or whose cursor is refused, and the attacks that are refused."""
+def _converse(draw: random.Random, run: Run, sources: list[str], attacks: Attacks) -> None:
+    """Ask: `run.asked` is what is answered or whose cursor is refused, `run.attacks` are those that are refused."""
+    world = run.world
     conversation, source = world.conversation, Random(draw, sources)
     # The story is the same as without attacks: no later query is drawn from them, or with their numbers.
     chance = random.Random(SEED + 1)
@@ -126,8 +156,9 @@ def _converse(
     written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
     conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
     asked: list[Asked] = []
-    attacked: list[Asked] = []
-    for number in range(ROUNDS):
+    for number in range(2 * ROUNDS):
+        if number >= ROUNDS and run.kinds() >= KINDS:
+            break
         queries = _round(draw, source, world, asked)
         for _ in range(ATTACKS):
             for attack in (*REFUSED, *HARMLESS):
@@ -148,10 +179,9 @@ def _converse(
         world.write(changes)
         conversation.ask(queries[half:], write)
         conversation.wait_answered()
-        attacked += [query for query in queries if query.attack is not None]
         asked += [query for query in queries if query.attack is None]
-    harmless = [query for query in attacked if query.attack in HARMLESS]
-    return harmless + asked, [query for query in attacked if query.attack in REFUSED]
+        run.asked += [query for query in queries if query.attack not in REFUSED]
+        run.attacks += [query for query in queries if query.attack in REFUSED]
 
 
 def _name(event: dict[str, Any]) -> permitted.Name:

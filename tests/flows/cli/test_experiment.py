@@ -138,6 +138,14 @@ def test_an_experiment_ends_as_its_settings_say(topics: Topics, tmp_path: Path) 
     assert topics.report()["standing"] == "no difference of that size"
 
 
+def test_a_shadow_needs_no_topic_of_preferences(topics: Topics) -> None:
+    """Its comparisons are reported, without a vote."""
+    topics.write("experiments", crowd(20, "shop", 5)[0])
+    del topics.command.settings["kafka"]["topics"]["preferences"]
+    report = topics.report()
+    assert (report["guards"]["compared"], report["wins"], report["losses"]) == (20, 0, 0)
+
+
 def test_judgements_are_what_evaluate_reads(topics: Topics, tmp_path: Path) -> None:
     """One query a text, whatever its case; a document that more users click on has a greater grade, wherever it stood;
     with less looks than asked for it has none.
