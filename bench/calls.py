@@ -33,14 +33,14 @@ Counts = dict[str, float]
 """Function, as FILE:NAME, or room -> calls a query."""
 
 
-def measure(rig: Rig, directory: Path) -> dict[str, Counts]:
+def measure(rig: Rig, directory: Path, loads: Mapping[str, Phase] = LOADS) -> dict[str, Counts]:
     """By load, the calls a query of each function. Raises BenchError if a query is not answered whole."""
     path = directory / "counts"
     figures = {}
     with rig.running(counting(path)) as running:
         running.measure(WARM_UP)
         before = _read(running, path, 1)
-        for number, (name, phase) in enumerate(LOADS.items(), start=2):
+        for number, (name, phase) in enumerate(loads.items(), start=2):
             statuses = running.measure(phase).statuses
             if statuses != {"ok": phase.count}:
                 raise BenchError(f"{phase.count} queries were answered as {statuses}: other answers take other calls")

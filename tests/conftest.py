@@ -70,13 +70,14 @@ TOOLS: Final = (
 SMOKE: Final = (
     *("tests/bench/test_calls.py", "tests/docs/test_tutorial.py", "tests/flows/cli/test_rules.py"),
     *("tests/integration/test_commands.py", "tests/integration/test_delivery.py", "tests/integration/test_exports.py"),
-    *("tests/integration/test_facets.py", "tests/integration/test_ordinary_questions.py"),
-    *("tests/integration/test_recipes.py", "tests/operators/clients/local/", "tests/stand_in/test_differential.py"),
+    *("tests/integration/test_facets.py", "tests/integration/test_isolation.py"),
+    *("tests/integration/test_ordinary_questions.py", "tests/integration/test_recipes.py"),
+    *("tests/operators/clients/local/", "tests/stand_in/test_differential.py"),
 )
 """One way through each part from outside: `make test` has these, although no planted defect names them."""
 
-NEAR: Final = {test.partition("::")[0] for defect in defects().values() for test in defect.near}
-"""The files by which planted defects are noticed."""
+NEAR: Final = tuple({test for defect in defects().values() for test in defect.near})
+"""The files and tests by which planted defects are noticed."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -114,7 +115,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "broker_tools" in fixtures:
             item.add_marker(pytest.mark.broker)
         long = any(item.get_closest_marker(each) for each in ("broker", "slow", "weights"))
-        if long and not item.nodeid.startswith(SMOKE) and item.nodeid.partition("::")[0] not in NEAR:
+        if long and not item.nodeid.startswith(SMOKE + NEAR):
             item.add_marker(pytest.mark.broad)
         if "machine" in fixtures:
             if not item.nodeid.startswith(MACHINE):

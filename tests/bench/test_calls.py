@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.calls import LIBRARIES, by_room, measure, shorten
+from bench.figures import Phase
 from bench.rig import rig
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,7 +38,7 @@ def test_functions_are_counted_in_their_rooms() -> None:
 def test_a_query_takes_as_many_calls_as_it_did(tmp_path: Path) -> None:
     """To one part in a hundred, and to a quarter where batches count."""
     with rig() as running:
-        rooms = by_room(measure(running, tmp_path)["burst"])
+        rooms = by_room(measure(running, tmp_path, {"burst": Phase(1000)})["burst"])
     own = sum(count for room, count in rooms.items() if room not in (LIBRARIES, *PACE))
     by_pace = sum(rooms[room] for room in PACE)
     version = sys.version_info[:2]
