@@ -424,25 +424,26 @@ class ExperimentFinaliser(Finaliser):
 
 
 def _compare(query: InFlight, trial: Trial, result: OutputRecord) -> PairedRankings:
-    """The comparison of both rankings of a query, with the results that it was given, and that are there for a side."""
-    asked, named = query.asked, trial.experiment.namespaces is not None
+    """The comparison of both rankings, and the page's results that are there for one: what it lost, both have lost."""
+    asked = query.asked
     text = (asked.ruling.text if asked.ruling is not None else asked.event.text) or ""
     ids = [each.document for each in page(asked, query.outcome)][: count_results(result.value)]
-    alone = trial.experiment.mode == "shadow" and not trial.incomplete
-    sides = dict.fromkeys(ids, SIDES[0]) if alone else trial.sides
+    incomplete = trial.incomplete or (SIDES if query.outcome.degraded else ())
+    a, b, given = ([], [], []) if incomplete else (trial.a, trial.b, ids)
+    sides = dict.fromkeys(ids, SIDES[0]) if trial.experiment.mode == "shadow" else trial.sides
     return PairedRankings(
         experiment=trial.name,
         mode=trial.experiment.mode,
         query_id=asked.event.query_id,
         namespace=asked.namespace,
         issued=trial.draft.issued_ms,
-        text=text if named else None,
+        text=text if trial.experiment.namespaces is not None else None,
         kinds=[f"recipe {asked.plan.recipe.name}", classify_text(text)],
-        incomplete=[*trial.incomplete],
-        a=trial.a,
-        b=trial.b,
-        page=[DraftedResult(id=id_, side=sides[id_]) for id_ in ids if id_ in sides],
-        overlap=rank_biased_overlap(trial.a, trial.b),
+        incomplete=[*incomplete],
+        a=a,
+        b=b,
+        page=[DraftedResult(id=id_, side=sides[id_]) for id_ in given if id_ in sides],
+        overlap=rank_biased_overlap(a, b),
         cpu_ms=trial.cpu_ms,
         calls=len(trial.searches),
         unread=trial.unread,

@@ -198,6 +198,16 @@ def test_what_the_own_recipe_alone_needs_is_no_loss_of_the_other(tried: str, los
         assert comparison(published(ranked(query))[1]).incomplete == ["a", "b"]
 
 
+@pytest.mark.parametrize("mode", ["shadow", "interleave"])
+def test_what_is_lost_behind_the_ranking_is_lost_for_both(mode: str) -> None:
+    """Users saw a page without its texts: neither ranking was complete, and nothing is compared."""
+    query = ranked(asked("other", mode))
+    query.lose("fetch", Reason.TIMEOUT)
+    event, records = published(query)
+    found = comparison(records)
+    assert (event["status"], found.incomplete, found.a, found.page) == ("partial", ["a", "b"], [], [])
+
+
 def test_a_query_that_ends_early_has_no_complete_ranking() -> None:
     """Such as one all of whose legs are lost, or that waited too long."""
     query = asked("other")
