@@ -3,7 +3,8 @@
 feedback -> decode -> join -> publish -> preferences
                                  +-----> dead letters
 
-A preference leaves `join` when the window of its query closes; what `decode` rejects passes by.
+A preference leaves `join` when the window of its query closes; what `decode` rejects passes by. A stage `deserialise`
+is built ahead of `decode` where there is a schema registry.
 """
 
 from bytewax import operators as op
@@ -12,7 +13,7 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.feedback import FeedbackParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.runtime.stage import last_stage, sync_stage
+from operators.runtime.stage import async_stage, last_stage, sync_stage
 from operators.stages.feedback import join
 
 
@@ -22,7 +23,8 @@ def learning(parts: FeedbackParts) -> Dataflow:
     flow = Dataflow("feedback")
     events = op.input("feedback", flow, MessageSource(p.consumer_loop))
 
-    decoded = sync_stage("decode", events, p.decoder)
+    deserialised = async_stage("deserialise", events, p.deserialiser, p.calls)
+    decoded = sync_stage("decode", deserialised, p.decoder)
     joined = join("join", decoded, p.join)
     output_records = last_stage("publish", joined, p.finaliser)
     op.output("preferences", output_records, DeliverySink(p.delivery))

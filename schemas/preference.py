@@ -54,6 +54,8 @@ class PairedRankings(Strict):
     namespace: str
     issued: Count = Field(description="The query's timestamp in Kafka, in ms.")
     text: str | None = Field(default=None, description="The query's text, where the experiment names its namespaces.")
+    kinds: list[str] = Field(default=[], description="Kinds of queries that it is of: by its recipe, and by its text.")
+    incomplete: list[Side] = Field(default=[], description="Rankings that lost a part: then neither is compared.")
     a: list[DocumentId] = Field(description="The first documents of the query's own recipe, best first.")
     b: list[DocumentId] = Field(description="Those of the experiment's recipe.")
     page: list[DraftedResult] = Field(description="The page's results in their order.")

@@ -1,7 +1,7 @@
 """The parts of the feedback flow, made of the settings."""
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flows.assembly import query
 from flows.assembly.delivery import Replication
@@ -18,22 +18,18 @@ transaction costs more."""
 _UNBOUNDED: Final = 1 << 30
 
 
-class Needs(NamedTuple):
-    """The settings without which there is no feedback flow: its topics, and the codec of tokens."""
+def find_needs(settings: Settings) -> tuple[str, str, TokenCodec]:
+    """The settings without which there is no feedback flow: the topics of feedback and of preferences, and the codec of
+    tokens.
 
-    feedback: str
-    preferences: str
-    tokens: TokenCodec
-
-
-def find_needs(settings: Settings) -> Needs:
-    """The settings that the flow needs. Raises ConfigError if one is missing."""
+    Raises ConfigError if one is missing.
+    """
     topics, codec = settings.kafka.topics, query.tokens(settings)
     if topics.feedback is None or topics.preferences is None:
         raise ConfigError("kafka.topics.feedback and kafka.topics.preferences: the feedback flow needs both; set them")
     if codec is None:
         raise ConfigError("cursor.signing_secret_file: the tokens of results are signed by it; set it")
-    return Needs(topics.feedback, topics.preferences, codec)
+    return topics.feedback, topics.preferences, codec
 
 
 def feedback_settings(settings: Settings) -> Settings:
@@ -51,14 +47,15 @@ def feedback_settings(settings: Settings) -> Settings:
 class FeedbackParts:
     """The parts of the feedback flow."""
 
-    def __init__(self, settings: Settings, needs: Needs, member: Replication) -> None:
+    def __init__(self, settings: Settings, preferences: str, tokens: TokenCodec, member: Replication) -> None:
         section, loop, metrics = settings.feedback, member.consumer_loop, member.signals.metrics
-        self.consumer_loop, self.delivery = loop, member.delivery
-        self.decoder = FeedbackDecoder(settings.limits.max_message_bytes, needs.tokens)
+        self.consumer_loop, self.delivery, self.calls = loop, member.delivery, member.calls
+        self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=True)
+        self.decoder = FeedbackDecoder(settings.limits.max_message_bytes, tokens)
         windows = partial(Windows, round(section.window * 1000), section.most_clicks, section.max_in_flight)
 
         def count(outcome: FeedbackOutcome, events: int) -> None:
             metrics.feedback[outcome,].inc(events)
 
         self.join = partial(Join, windows, lambda: loop.at_end, loop.ledger.runs, count)
-        self.finaliser = FeedbackFinaliser(needs.preferences, member.way_out)
+        self.finaliser = FeedbackFinaliser(preferences, member.way_out)

@@ -61,8 +61,15 @@ def cursors(settings: Settings) -> CursorCodec:
 
 
 def tokens(settings: Settings) -> TokenCodec | None:
-    """Writes and reads the tokens of results; None without a secret. Raises ConfigError for one that can't be used."""
+    """Writes and reads the tokens of results; None without a secret.
+
+    Raises ConfigError for one that can't be used, and without one where an experiment needs tokens.
+    """
     secret = _secret(settings)
+    mixed = [name for name, each in settings.experiments.items() if each.mode == "interleave"]
+    if secret is None and mixed:
+        needs = "tokens of results are signed; set cursor.signing_secret, or cursor.signing_secret_file"
+        raise ConfigError(f"experiments.{mixed[0]}.mode: interleave: {needs}")
     return TokenCodec(secret.encode()) if secret is not None else None
 
 

@@ -34,12 +34,13 @@ from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.experiment import (
+    TRIAL,
     ExperimentAdmission,
     ExperimentFinaliser,
     Experimenting,
     ExperimentPublisher,
     ExperimentSearches,
-    trial_leg,
+    TrialLeg,
 )
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
@@ -145,7 +146,7 @@ class Parts:
             admit = ExperimentAdmission(admit, experiments, normalise.planner, normalise.policies, metrics)
             self.searches, self.experimenting = ExperimentSearches(searches), Experimenting(metrics)
             asked = {leg for each in experiments.values() for leg in settings.recipes[each.recipe].fusion.legs}
-            self.legs += [trial_leg(leg.name, client, bounds) for leg in built if leg.name in asked]
+            self.legs += [TrialLeg(f"{TRIAL}{leg.name}", client, bounds) for leg in built if leg.name in asked]
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
         self.decoder: Callable[[Message], InFlight] = decoder

@@ -6,8 +6,8 @@ their users may still click.
 """
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
 from operators.experiments.click_model import QueryIdentity, fit_clicks, identify_query, join_clicks
+from operators.experiments.impression import SIDES
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
@@ -165,8 +166,16 @@ def make_report(
     """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
     plan = until if until is not None else Until()
     test = SequentialTest(plan.alpha, plan.power, plan.effect)
-    of_namespaces = count_votes(preferences, comparisons)
-    votes = Votes(*map(sum, zip(*of_namespaces.values(), strict=True)))
+    voted, kinds = find_votes(preferences, comparisons), {identify_query(each): each.kinds for each in comparisons}
+    votes = Votes(**Counter(voted.values()))
+
+    def describe_groups(groups: Callable[[QueryIdentity], Iterable[str]]) -> dict[str, Any]:
+        counted = defaultdict[str, Counter[str]](Counter)
+        for query, vote in voted.items():
+            for group in groups(query):
+                counted[group][vote] += 1
+        return {group: describe_votes(test, Votes(**counts)) for group, counts in sorted(counted.items())}
+
     standing = test.judge(votes, plan.at_most)
     return {
         "experiment": name,
@@ -177,22 +186,19 @@ def make_report(
         "effect": test.effect,
         "still_needed": test.count_needed(votes) if standing is Standing.RUNNING else 0,
         "robots": sum(each.robot for each in preferences),
-        "namespaces": {each: describe_votes(test, some) for each, some in sorted(of_namespaces.items())},
+        "namespaces": describe_groups(lambda query: query[:1]),
+        "kinds": describe_groups(lambda query: kinds.get(query, ())),
         "guards": measure_guards(comparisons),
     }
 
 
-def count_votes(preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]) -> dict[str, Votes]:
-    """The votes of each namespace."""
-    counted, heard = dict[str, Counter[str]](), {*map(identify_query, preferences)}
-    last = max((each.issued for each in preferences), default=-1)
-    for each in preferences:
-        if not each.robot:
-            counted.setdefault(each.namespace, Counter())[each.preferred] += 1
-    for page in comparisons:
-        if page.mode == "interleave" and page.issued <= last and identify_query(page) not in heard:
-            counted.setdefault(page.namespace, Counter())["silent"] += 1
-    return {name: Votes(each["b"], each["a"], each["tie"], each["silent"]) for name, each in counted.items()}
+def find_votes(preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]) -> dict[QueryIdentity, str]:
+    """The field of `Votes` in which each query counts."""
+    heard, last = {*map(identify_query, preferences)}, max((each.issued for each in preferences), default=-1)
+    fields = {"b": "wins", "a": "losses", "tie": "ties"}
+    votes = {identify_query(each): fields[each.preferred] for each in preferences if not each.robot}
+    pages = (each for each in comparisons if each.mode == "interleave" and not each.incomplete and each.issued <= last)
+    return votes | dict.fromkeys({*map(identify_query, pages)} - heard, "silent")
 
 
 def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:
@@ -204,14 +210,16 @@ def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:
 
 
 def measure_guards(comparisons: Sequence[PairedRankings]) -> dict[str, Any]:
-    """The figures that a winner must not have paid for: empty rankings, overlap, and the cost of the second ranking."""
+    """The figures that a winner must not have paid for: incomplete and empty rankings, overlap, and the cost of `b`."""
+    compared = [each for each in comparisons if not each.incomplete]
     return {
-        "compared": len(comparisons),
-        "empty": {"a": sum(not each.a for each in comparisons), "b": sum(not each.b for each in comparisons)},
-        "overlap": mean([each.overlap for each in comparisons]),
-        "cpu_ms": mean([each.cpu_ms for each in comparisons]),
-        "calls": mean([each.calls for each in comparisons]),
-        "unread": mean([each.unread for each in comparisons]),
+        "compared": len(compared),
+        "complete": {side: mean([side not in each.incomplete for each in comparisons]) for side in SIDES},
+        "empty": {"a": sum(not each.a for each in compared), "b": sum(not each.b for each in compared)},
+        "overlap": mean([each.overlap for each in compared]),
+        "cpu_ms": mean([each.cpu_ms for each in compared]),
+        "calls": mean([each.calls for each in compared]),
+        "unread": mean([each.unread for each in compared]),
     }
 
 
@@ -227,15 +235,21 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     guard = report["guards"]
     empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
     yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"
+    complete = ", ".join(f"{share:.1%} of {side}" for side, share in guard["complete"].items())
+    yield f"rankings that were complete in time: {complete}"
     means = f"overlap {guard['overlap']:.2f}, {guard['unread']:.1f} documents without a score of the reranker"
     yield f"in the mean: {means}, {guard['cpu_ms']:.2f} ms of CPU and {guard['calls']:.2f} calls for b"
 
 
 def votes_table(report: Mapping[str, Any]) -> Table:
-    """A row for all votes, and one a namespace: each interval holds by itself, so one of twenty may be wrong."""
-    table = Table("namespace", "for b", "for a", "ties", "no click", "preference", "interval")
-    for name, each in (("(all)", report), *report["namespaces"].items()):
-        counts = (str(each[key]) for key in Votes._fields)
-        preference = "-" if each["preference"] is None else f"{each['preference']:.3f}"
-        table.add_row(printable(name), *counts, preference, f"{each['low']:.3f} to {each['high']:.3f}")
+    """A row for all votes, one a namespace, and one a kind of queries: each interval holds by itself, so one of twenty
+    may be wrong.
+    """
+    table = Table("queries", "for b", "for a", "ties", "no click", "preference", "interval")
+    for section in ([("(all)", report), *report["namespaces"].items()], report["kinds"].items()):
+        for name, each in section:
+            counts = (str(each[key]) for key in Votes._fields)
+            preference = "-" if each["preference"] is None else f"{each['preference']:.3f}"
+            table.add_row(printable(name), *counts, preference, f"{each['low']:.3f} to {each['high']:.3f}")
+        table.add_section()
     return table

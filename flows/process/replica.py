@@ -172,13 +172,13 @@ def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: boo
 
 def feedback_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the feedback flow, in a group of its own. Raises ConfigError and DeliveryError."""
-    needs, own = find_needs(settings), feedback_settings(settings)
+    topic, preferences, tokens = find_needs(settings)
+    own, metrics = feedback_settings(settings), in_process.metrics("feedback")
     kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-feedback"})
-    topic, metrics = needs.feedback, in_process.metrics("feedback")
     if not embedded:
         topics_of_broker.require(kafka, [topic])
         topics_of_broker.require_broker_time(kafka, topic)
     with Resources() as resources:
         member = Replication(own, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
-        flow = learning(FeedbackParts(settings, needs, member))
+        flow = learning(FeedbackParts(settings, preferences, tokens, member))
         return Replica(member, flow, resources.pop_all(), {}, settings.delivery.watchdog)

@@ -110,18 +110,13 @@ def identify_query(record: PairedRankings | Preference) -> QueryIdentity:
     return record.namespace, record.query_id, record.issued
 
 
-class Impressions(NamedTuple):
-    """The pages of an experiment, the first text of each question, and the number of queries left out by reason."""
-
-    pages: Sequence[ClickedPage]
-    texts: Mapping[Question, str]
-    left_out: Mapping[str, int]
-
-
-def join_clicks(comparisons: Iterable[PairedRankings], preferences: Iterable[Preference]) -> Impressions:
+def join_clicks(
+    comparisons: Iterable[PairedRankings], preferences: Iterable[Preference]
+) -> tuple[Sequence[ClickedPage], Mapping[Question, str], Mapping[str, int]]:
     """Join the interleaved pages of an experiment with their clicks; a page without a preference has none.
 
-    Queries later than the last preference are left out: their users may still click.
+    Returns the pages, the first text of each question, and the number of queries left out by reason. Queries later than
+    the last preference are left out: their users may still click.
     """
     heard = {identify_query(each): each for each in preferences}
     last = max((each.issued for each in heard.values()), default=-1)
@@ -141,4 +136,4 @@ def join_clicks(comparisons: Iterable[PairedRankings], preferences: Iterable[Pre
             clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()
             texts.setdefault(question, each.text)
             pages.append(ClickedPage(question, [hit.id for hit in each.page], clicked))
-    return Impressions(pages, texts, left_out)
+    return pages, texts, left_out

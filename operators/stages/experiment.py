@@ -15,7 +15,7 @@ Rules:
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Final
@@ -23,10 +23,9 @@ from typing import Any, ClassVar, Final
 import orjson
 from typing_extensions import override
 
-from operators.clients.qdrant.client import QdrantClient
 from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.evaluation.comparison import rank_biased_overlap
-from operators.experiments.impression import Impression, TokenCodec
+from operators.experiments.impression import SIDES, Impression, TokenCodec
 from operators.experiments.team_draft import TeamDraft, team_draft
 from operators.query.canonical import Query, canonicalise
 from operators.query.cursor import PoolSlice
@@ -39,15 +38,17 @@ from operators.query.search import Found, Search
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate
 from operators.ranking.run import ModelScores
-from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import defect
 from operators.stages.admit import without_forms
 from operators.stages.fuse import add_leg, fuse_legs
 from operators.stages.leg import SearchLeg
 from operators.stages.publish import Finaliser, Publisher
 from operators.telemetry.metrics import FlowMetrics
+from operators.text.phrases import classify_text
 from operators.text.terms import trigrams_of_query
 from operators.wire.message import Rejected, result_id
+from operators.wire.shortening import count_results
 from schemas.errors import BackendError, InputError
 from schemas.preference import DraftedResult, PairedRankings, Side
 from schemas.query import QueryShape
@@ -58,7 +59,8 @@ from schemas.settings.experiments import Experiment
 FIRST: Final = 20
 """The documents of each ranking that are compared: they have 88 % of the weight in rank-biased overlap with p = .9."""
 
-_TRIAL: Final = "trial_"
+TRIAL: Final = "trial_"
+"""Beginning of the names of branches for legs that experiments alone ask."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,8 @@ class Trial:
     """The second ranking of one query: what was decided, what was asked for it alone, and what came of it.
 
     `shared` are the legs of both recipes, `searches` those that only the other one asks; `found` has their outcomes.
-    `a` and `b` are the first documents of both, `sides` those of the whole draft with their sides.
+    `a` and `b` are the first documents of both, `sides` those of the whole draft with their sides. `incomplete` are the
+    rankings that lost a part: both, until the query is ranked.
     """
 
     name: str
@@ -79,7 +82,7 @@ class Trial:
     a: list[str] = field(default_factory=list)
     b: list[str] = field(default_factory=list)
     sides: Mapping[str, Side] = field(default_factory=dict)
-    compared: bool = False
+    incomplete: Sequence[Side] = SIDES
     unread: int = 0
     cpu_ms: float = 0.0
 
@@ -235,7 +238,7 @@ class TrialLeg(SearchLeg):
     @property
     def leg(self) -> str:
         """The name of the leg in recipes."""
-        return self.name.removeprefix(_TRIAL)
+        return self.name.removeprefix(TRIAL)
 
     @override
     def takes(self, item: Any) -> bool:
@@ -256,11 +259,6 @@ class TrialLeg(SearchLeg):
             trial.found[self.leg] = outcome
 
 
-def trial_leg(name: str, qdrant: QdrantClient, bounds: Bounds) -> TrialLeg:
-    """The branch of the leg with this name."""
-    return TrialLeg(f"{_TRIAL}{name}", qdrant, bounds)
-
-
 @dataclass(frozen=True)
 class Experimenting:
     """Ranks the documents of each query in an experiment by the other recipe, and mixes both lists if it is to."""
@@ -273,18 +271,18 @@ class Experimenting:
         if trial is None:
             return query
         name, mode = trial.name, trial.experiment.mode
-        began = time.thread_time()
+        began, other = time.thread_time(), None
         try:
-            other = None if query.outcome.degraded or not query.outcome.ranked else _rank(query, trial)
+            trial.incomplete = _find_incomplete(query, trial)
+            other = _rank(query, trial) if not trial.incomplete else None
         except Exception as error:  # noqa: BLE001  reported; the answer goes all the same
-            other = None
+            trial.incomplete = ["b"]
             defect("experiment", query, error)
         trial.cpu_ms = (time.thread_time() - began) * 1000
         self.metrics.experiments[name, mode, "compared" if other is not None else "left_out"].inc()
         if other is None:
             _leave_out_given(query)
             return query
-        trial.compared = True
         trial.a, trial.b = ([each.document for each in of.candidates[:FIRST]] for of in (query.outcome, other))
         self.metrics.overlap[(name,)].observe(rank_biased_overlap(trial.a, trial.b))
         if mode == "interleave":
@@ -292,37 +290,42 @@ class Experimenting:
         return query
 
 
-def _rank(query: InFlight, trial: Trial) -> Outcome | None:
-    """The outcome of the query by the other recipe; None if one of its legs is not there."""
+def _find_incomplete(query: InFlight, trial: Trial) -> list[Side]:
+    """The rankings that lost a part. What the answer lost, `b` lost, too, unless the own recipe alone needs it."""
+    found = (trial.found.get(name) for name in trial.searches)
+    late = any(not isinstance(each, Found) or each.lost is not None for each in found)
+    asked, lost = query.asked, {stage for stage, _ in query.outcome.degraded}
+    if not lost:
+        return ["b"] if late else []
+    own, other = ({*each.plan.recipe.fusion.legs} | _needs(each) for each in (asked, replace(asked, plan=trial.other)))
+    return ["a", "b"] if late or lost - (own - other) else ["a"]
+
+
+def _rank(query: InFlight, trial: Trial) -> Outcome:
+    """The outcome of the query by the other recipe, all of whose legs are there."""
     second, own, legs = _second(query, trial), query.outcome, query.outcome.legs
     outcome = second.outcome
     outcome.legs = {name: leg for name, leg in legs.items() if name in trial.shared}
     if all(name in trial.shared for name, leg in legs.items() if leg.status is LegStatus.OK) and not trial.searches:
         outcome.matches = own.matches
     for name in trial.searches:
-        found = trial.found.get(name)
-        if found is None or isinstance(found, BackendError):
-            return None
-        add_leg(second, name, found)
-    if outcome.degraded:
-        return None
+        add_leg(second, name, trial.found[name])
     fuse_legs(second)
     outcome.results = replace(outcome.results, gone=own.results.gone)
-    read = [each.id for each in outcome.candidates[: second.asked.reranks]]
-    outcome.vectors, outcome.rerank_scores = own.vectors, _scores_of(read, own.rerank_scores)
+    outcome.vectors = own.vectors
     if (model := own.rerank_scores) is not None:
+        read = [each.id for each in outcome.candidates[: second.asked.reranks]]
+        outcome.rerank_scores = _scores_of(read, model)
         trial.unread = len(frozenset(read) - model.scores.keys() - model.unscored)
     outcome.finish(trial.other, None)
     return outcome
 
 
-def _scores_of(read: list[str], model: ModelScores | None) -> ModelScores | None:
+def _scores_of(read: list[str], model: ModelScores) -> ModelScores:
     """The model's scores of those that it would read first for the other recipe.
 
     Where it left out candidates, for they are irrelevant, all that it gave no score are: as for the own recipe.
     """
-    if model is None:
-        return None
     scores = {id_: model.scores[id_] for id_ in read if id_ in model.scores}
     judged = model.selects or len(model.scores) + len(model.unscored) < model.top
     unscored = frozenset() if judged else frozenset(read) - scores.keys()
@@ -378,8 +381,7 @@ class ExperimentPublisher(Publisher):
         if trial is None:
             return event
         event["provenance"] = {**event["provenance"], "experiment": trial.name}
-        if trial.sides:
-            event["results"] = [self._sign(query, trial, hit) for hit in event["results"]]
+        event["results"] = [self._sign(query, trial, hit) for hit in event["results"]]
         return event
 
     @override
@@ -400,18 +402,20 @@ class ExperimentPublisher(Publisher):
 
 @dataclass(frozen=True)
 class ExperimentFinaliser(Finaliser):
-    """Ends queries as `Finaliser` does. What an experiment found goes to its `topic`, in the result's transaction."""
+    """Ends queries as `Finaliser` does. What an experiment found goes to its `topic`, in the result's transaction: of
+    the first page of each query that was not answered by a cache.
+    """
 
     topic: str
 
     @override
     def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
         records, trial = super().__call__(item), trial_of(item)
-        if isinstance(item, Rejected) or trial is None or not trial.compared or item.asked.cursor is not None:
+        if isinstance(item, Rejected) or trial is None or item.cache.cached or item.asked.cursor:
             return records
         try:
             if records and records[0].form is RecordForm.RESULT:
-                value = orjson.dumps(_compare(item, trial).model_dump(mode="json"))
+                value = orjson.dumps(_compare(item, trial, records[0]).model_dump(mode="json"))
                 key, origin = item.asked.event.query_id.encode(), item.message.origin
                 records.append(OutputRecord(self.topic, key, value, (), origin=origin, form=RecordForm.COMPARISON))
         except Exception as error:  # noqa: BLE001  reported; the answer goes all the same
@@ -419,24 +423,27 @@ class ExperimentFinaliser(Finaliser):
         return records
 
 
-def _compare(query: InFlight, trial: Trial) -> PairedRankings:
-    """The comparison of both rankings of a query, with the results of its page that are there for one of them."""
-    asked, named = query.asked, trial.experiment.namespaces is not None
-    text = asked.ruling.text if asked.ruling is not None else asked.event.text
-    ids = [each.document for each in page(asked, query.outcome)]
-    own: Side = "a"
-    sides = trial.sides if trial.experiment.mode == "interleave" else dict.fromkeys(ids, own)
+def _compare(query: InFlight, trial: Trial, result: OutputRecord) -> PairedRankings:
+    """The comparison of both rankings, and the page's results that are there for one: what it lost, both have lost."""
+    asked = query.asked
+    text = (asked.ruling.text if asked.ruling is not None else asked.event.text) or ""
+    ids = [each.document for each in page(asked, query.outcome)][: count_results(result.value)]
+    incomplete = trial.incomplete or (SIDES if query.outcome.degraded else ())
+    a, b, given = ([], [], []) if incomplete else (trial.a, trial.b, ids)
+    sides = dict.fromkeys(ids, SIDES[0]) if trial.experiment.mode == "shadow" else trial.sides
     return PairedRankings(
         experiment=trial.name,
         mode=trial.experiment.mode,
         query_id=asked.event.query_id,
         namespace=asked.namespace,
         issued=trial.draft.issued_ms,
-        text=text if named else None,
-        a=trial.a,
-        b=trial.b,
-        page=[DraftedResult(id=id_, side=sides[id_]) for id_ in ids if id_ in sides],
-        overlap=rank_biased_overlap(trial.a, trial.b),
+        text=text if trial.experiment.namespaces is not None else None,
+        kinds=[f"recipe {asked.plan.recipe.name}", classify_text(text)],
+        incomplete=[*incomplete],
+        a=a,
+        b=b,
+        page=[DraftedResult(id=id_, side=sides[id_]) for id_ in given if id_ in sides],
+        overlap=rank_biased_overlap(a, b),
         cpu_ms=trial.cpu_ms,
         calls=len(trial.searches),
         unread=trial.unread,

@@ -10,7 +10,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import ClassVar, Final, NamedTuple
@@ -92,24 +92,18 @@ class _Partition:
     """The last message that was read, under the assignment that the windows are for."""
 
 
+@dataclass(eq=False)
 class Join(StatefulBatchLogic[Batch, Batch, None]):
     """Joins feedback by query. Its state is the open windows of each partition.
 
     `runs` is true while the assignment lasts under which a message was read. `count` takes a number of events.
     """
 
-    def __init__(
-        self,
-        windows: Callable[[], Windows],
-        at_end: AtEnd,
-        runs: Callable[[Origin], bool],
-        count: Callable[[FeedbackOutcome, int], None],
-    ) -> None:
-        self._make = windows
-        self._at_end = at_end
-        self._runs = runs
-        self._count = count
-        self._partitions: dict[int, _Partition] = {}
+    windows: Callable[[], Windows]
+    at_end: AtEnd
+    runs: Callable[[Origin], bool]
+    count: Callable[[FeedbackOutcome, int], None]
+    _partitions: dict[int, _Partition] = field(default_factory=dict, init=False)
 
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         out = [ended for item in chain.from_iterable(batches) for ended in self._take(item)]
@@ -118,9 +112,9 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
     def on_notify(self) -> tuple[Iterable[Batch], bool]:
         """Close windows of partitions that are read to their ends; forget those of assignments that have ended."""
         out: Batch = []
-        moment, ended = self._at_end()
+        moment, ended = self.at_end()
         for number, partition in list(self._partitions.items()):
-            if not self._runs(partition.last):
+            if not self.runs(partition.last):
                 del self._partitions[number]
             elif partition.last in ended:
                 out += self._close(partition, round((moment - IDLE) * 1000))
@@ -136,7 +130,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
         origin = item.message.origin
         partition = self._partitions.get(origin.partition)
         if partition is None or partition.last.epoch != origin.epoch:
-            partition = self._partitions[origin.partition] = _Partition(self._make(), origin)
+            partition = self._partitions[origin.partition] = _Partition(self.windows(), origin)
         partition.last = origin
         if isinstance(item, Rejected):
             yield item
@@ -146,12 +140,12 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
         if item.impression is not None:
             outcome = partition.windows.add(item.impression, item.action, origin.offset, item.time)
         if outcome is not None:
-            self._count(outcome, 1)
+            self.count(outcome, 1)
             yield Ended(origin)
 
     def _close(self, partition: _Partition, time: int) -> Iterable[Ended]:
         for preference, (first, *further) in partition.windows.advance(time):
-            self._count(FeedbackOutcome.ROBOT if preference.robot else FeedbackOutcome.COUNTED, 1 + len(further))
+            self.count(FeedbackOutcome.ROBOT if preference.robot else FeedbackOutcome.COUNTED, 1 + len(further))
             yield Ended(partition.last._replace(offset=first), tuple(further), preference)
 
 

@@ -1,11 +1,14 @@
 """Phrases by which queries say limits, exclusions and orders: the data of `wishes`, in English, German and French.
 
 Phrases are folded, their words apart. A further language is further phrases. `read_rows` reads all such tables.
+`classify_text` tells questions from other texts by these words.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, Literal, NamedTuple, TypeVar, cast
+
+from operators.text.folding import fold_accents
 
 Meaning = TypeVar("Meaning")
 
@@ -201,3 +204,13 @@ ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwar
 """Phrases behind a year that make of it the first one."""
 
 WORDS: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(words.split()) for kind, words in read_rows(_WORDS)}
+
+
+def classify_text(text: str) -> Literal["one word", "several words", "question"]:
+    """The kind of a query by its text, whose words are what white space divides: a question ends with its mark, or has
+    more than two words, of which the first is a question word in English, German or French.
+    """
+    words = fold_accents(text.casefold()).split()
+    if text.rstrip().endswith(("?", "？", "؟")) or (len(words) > 2 and words[0] in WORDS["question"]):
+        return "question"
+    return "several words" if len(words) > 1 else "one word"

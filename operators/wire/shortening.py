@@ -5,6 +5,7 @@ documents; texts beyond their best passage; payloads; the last results. Each but
 results. A result that is left has a text, unless there would be none with its text.
 """
 
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -65,6 +66,15 @@ def shorten(event: Mapping[str, Any], fits: Fits, cursor: CursorAfter, best: Cal
         bare = {**short, "results": [drop("passages", hit) | {"text": None} for hit in short["results"]]}
         found = bare if fits(bare) else _first_results(bare, fits, cursor)
     return found
+
+
+def count_results(written: bytes | None) -> int | None:
+    """The number of results of a written event that was shortened; None: it has them all."""
+    if written is None or Reason.TOO_LARGE.encode() not in written:
+        return None
+    event = json.loads(written)
+    # A structured CloudEvent has the event in it.
+    return len(event.get("data", event)["results"])
 
 
 def _lose(short: Event, said: str, lose: Callable[[Event], Event], fits: Fits) -> Event:

@@ -11,6 +11,7 @@ from schemas.settings.ranking import RECIPES
 from schemas.settings.section import Count, Section
 
 _Names = Annotated[list[str], Field(min_length=1)]
+"""Those that an experiment is for, at least one."""
 
 
 class Until(Section):
@@ -32,7 +33,8 @@ class Experiment(Section):
     share: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of the queries, chosen by a hash of experiment and query_id."""
     mode: Literal["shadow", "interleave"] = "shadow"
-    """shadow: results are those of the own recipe; interleave: both recipes' results are mixed by team draft."""
+    """shadow: results are those of the own recipe; interleave: both recipes' results are mixed by team draft, with
+    tokens, for which the search flow needs the secret that signs cursors."""
     namespaces: _Names | None = Field(default=None, description="Queries of these namespaces alone; null: of all.")
     sources: _Names | None = Field(default=None, description="Queries of these sources alone; null: of all.")
     until: NoEffect[Until | None] = Field(default=None, description="When it has its verdict; null: it goes on.")
@@ -43,18 +45,16 @@ class Experiment(Section):
 
 
 ExperimentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+"""A name in tokens, records, metrics and the provenance of results."""
 
 
 def find_misfits(
-    experiments: Mapping[str, Experiment], recipes: Mapping[str, Recipe], topic: str | None, *, signed: bool
+    experiments: Mapping[str, Experiment], recipes: Mapping[str, Recipe], topic: str | None
 ) -> Iterator[str]:
-    """Problems of experiments with other sections; `signed`: there is a secret for cursors and tokens."""
+    """Problems of experiments with other sections."""
     if experiments and topic is None:
         yield "experiments: there is no topic for what they find; set kafka.topics.experiments"
     for name, each in experiments.items():
-        if each.mode == "interleave" and not signed:
-            needs = "tokens of results are signed; set cursor.signing_secret, or cursor.signing_secret_file"
-            yield f"experiments.{name}.mode: interleave: {needs}"
         recipe = recipes.get(each.recipe)
         if recipe is not None and (recipe.asks_chat or recipe.picking is not None):
             yield f"experiments.{name}.recipe: {each.recipe} asks a chat model, which no experiment does; name another"

@@ -188,8 +188,7 @@ class Settings(Section, BaseSettings):
                 yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
                 yield "rerank.kind: chat asks a chat model, and chat.kind is none"
-        signed = bool(self.cursor.find_changed(("signing_secret", "signing_secret_file")))
-        yield from find_misfits(self.experiments, self.recipes, self.kafka.topics.experiments, signed=signed)
+        yield from find_misfits(self.experiments, self.recipes, self.kafka.topics.experiments)
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
             yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"

@@ -13,7 +13,7 @@ from tests.deploy.monitoring import CONFIG, RULES, Expression, alerts, check_nam
 pytestmark = pytest.mark.slow
 
 NAMES = sorted({alert["alert"] for alert in alerts()})
-JOB = {"search": "rankstream-search", "indexing": "rankstream-indexing"}
+JOB = {flow: f"rankstream-{flow}" for flow in ("search", "indexing", "feedback")}
 
 
 class Case(NamedTuple):
@@ -186,6 +186,13 @@ CASES: dict[str, list[Case]] = {
         ),
         Case([lag("9000x60", "indexing"), committed("0+1x60", "indexing")], {"40m": []}),
         Case([lag("9000x60")], {"40m": []}),
+    ],
+    "RankstreamFeedbackShed": [
+        Case(
+            [of("rankstream_feedback_total", "0x10 2x90", "feedback", outcome="shed")],
+            {"20m": [{"job": JOB["feedback"], **WARNING}], "90m": []},
+        ),
+        Case([of("rankstream_feedback_total", "0+9x30", "feedback", outcome="late")], {"20m": []}),
     ],
     "RankstreamBreakerOpen": [
         Case(

@@ -35,7 +35,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "nothing to run": (
         "minimal",
         {"search": {"enabled": False}, "indexing": {"enabled": False}},
-        "search.enabled, indexing.enabled: one of them must be true",
+        "search.enabled, indexing.enabled, feedback.enabled: one of them must be true",
     ),
     "a key in the ConfigMap": (
         "minimal",
@@ -79,6 +79,26 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "search.replicas: 9 is more than config.kafka.partitions, 8: further replicas would be idle",
     ),
     "idle replicas of indexing": ("minimal", {"indexing": {"replicas": 9}}, "indexing.replicas: 9 is more than"),
+    "idle replicas of feedback": ("everything", {"feedback": {"replicas": 13}}, "feedback.replicas: 13 is more than"),
+    "feedback without its topic": (
+        "minimal",
+        {"feedback": {"enabled": True}},
+        "config.kafka.topics.feedback: the feedback flow needs it; name the topic",
+    ),
+    "feedback without the topic of preferences": (
+        "minimal",
+        {"feedback": {"enabled": True}, "config": {"kafka": {"topics": {"feedback": "f"}}}},
+        "config.kafka.topics.preferences: the feedback flow needs it; name the topic",
+    ),
+    "feedback without a secret": (
+        "minimal",
+        {
+            "feedback": {"enabled": True},
+            "config": {"kafka": {"topics": {"feedback": "f", "preferences": "p"}}},
+            "generateCursorSecret": False,
+        },
+        "secrets.cursor.signing_secret: the feedback flow needs it; name that of the search flow",
+    ),
     "KEDA beyond the partitions": (
         "managed-kafka",
         {"search": {"autoscaling": {"maxReplicas": 7}}},
@@ -116,6 +136,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     "value": ({"serach": {"replicas": 2}}, "serach"),
     "value of a flow": ({"search": {"replica": 2}}, "replica"),
+    "autoscaling of feedback": ({"feedback": {"autoscaling": {"enabled": True}}}, "autoscaling"),
     "secret": ({"secrets": {"qdrant.apikey": {"name": "q", "key": "k"}}}, "qdrant.apikey"),
     "entry of a secret": ({"secrets": {"qdrant.api_key": {"name": "q"}}}, "key"),
     "variable": ({"otel": {"RANKSTREAM_THREADS": "1"}}, "RANKSTREAM_THREADS"),

@@ -81,8 +81,8 @@ def test_pods_run_commands_that_there_are(chart: Rendered) -> None:
         assert "command" not in workload.container
         check_command(workload.container["args"])
         commands[workload.component] = workload.container["args"][0]
-    for optional in ("topics", "console"):
-        assert commands.pop(optional, optional) == optional
+    for component, command in {"topics": "topics", "console": "console", "feedback": "learn"}.items():
+        assert commands.pop(component, command) == command
     assert commands == {"search": "run", "indexing": "index", "check": "check"}
 
 
@@ -173,7 +173,7 @@ def test_each_flow_has_a_headless_service(chart: Rendered) -> None:
         for service in chart.of("Service")
         if "clusterIP" in service["spec"]
     }
-    assert len(services) == len(FLOWS)
+    assert len(services) == len(chart.flows)
     for workload in chart.flows:
         service = services[workload.object["spec"]["serviceName"]]
         assert service["clusterIP"] == "None"
@@ -184,9 +184,9 @@ def test_each_flow_has_a_headless_service(chart: Rendered) -> None:
 
 
 def test_the_flows_share_no_label_selector(chart: Rendered) -> None:
-    """Neither flow's StatefulSet or Service selects the pods of the other."""
+    """No flow's StatefulSet or Service selects the pods of another."""
     selectors = {json.dumps(workload.object["spec"]["selector"], sort_keys=True) for workload in chart.flows}
-    assert len(selectors) == len(FLOWS)
+    assert len(selectors) == len(chart.flows) >= len(FLOWS)
 
 
 def test_a_flow_can_run_elsewhere() -> None:
@@ -195,6 +195,21 @@ def test_a_flow_can_run_elsewhere() -> None:
     assert [workload.component for workload in found.flows] == ["indexing"]
     kinds = ("Service", "PodDisruptionBudget", "Secret")
     assert {kind: len(found.of(kind)) for kind in kinds} == {"Service": 1, "PodDisruptionBudget": 1, "Secret": 0}
+
+
+def test_the_feedback_flow_runs_where_it_is_turned_on() -> None:
+    """By default it does not; it may run alone, with the secret of a search flow that is elsewhere."""
+    assert not [workload for workload in rendered("minimal").flows if workload.component == "feedback"]
+    assert rendered("everything").flow("feedback").object["spec"]["replicas"] == 2
+    others = {"search": {"enabled": False}, "indexing": {"enabled": False}}
+    topics = {"kafka": {"topics": {"feedback": "f", "preferences": "p"}}}
+    secret = {"cursor.signing_secret": {"name": "cursors", "key": "secret"}}
+    found = render("minimal", {**others, "feedback": {"enabled": True}, "config": topics, "secrets": secret})
+    [alone] = found.flows
+    assert (alone.component, alone.secrets) == (
+        "feedback",
+        {"RANKSTREAM_CURSOR__SIGNING_SECRET": ("cursors", "secret")},
+    )
 
 
 def test_pods_have_what_the_values_add() -> None:

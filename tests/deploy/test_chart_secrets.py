@@ -19,6 +19,7 @@ CURSOR = "RANKSTREAM_CURSOR__SIGNING_SECRET"
 NEEDED: dict[str, set[str]] = {
     "search": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
     "indexing": {"qdrant", "embedder", "sparse_encoder"},
+    "feedback": {"cursor"},
     "topics": {"qdrant"},
     "check": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
     "console": set(),
@@ -85,8 +86,12 @@ def test_variables_set_the_keys_that_they_are_named_after(tmp_path: Path, monkey
 
 
 def test_all_search_replicas_sign_with_one_secret(chart: Rendered) -> None:
-    """Cursors are signed by default: every search replica reads the same entry, and no indexing replica does."""
+    """Cursors are signed by default: every search replica reads the same entry, and no indexing replica does. The
+    feedback flow reads it, too: tokens are signed by it.
+    """
     place = chart.flow("search").secrets[CURSOR]
+    readers = {workload.component for workload in chart.flows if workload.secrets.get(CURSOR) == place}
+    assert readers == {workload.component for workload in chart.flows} - {"indexing"}
     assert CURSOR not in chart.flow("indexing").secrets
     generated = {each["metadata"]["name"]: each for each in chart.of("Secret")}
     if place[0] in generated:

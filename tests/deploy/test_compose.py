@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from flows.process.health import Health
 from schemas.settings import Settings, load
-from tests.deploy.files import DEPLOY, EXAMPLE, FLOWS, MARGIN_S, PROJECT, ROOT, check_command, installed
+from tests.deploy.files import DEPLOY, EXAMPLE, MARGIN_S, PROJECT, ROOT, check_command, installed
 
 
 @cache
@@ -26,6 +26,7 @@ def compose() -> dict[str, Any]:
 
 
 SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+FLOWS = ("search", "indexing", "feedback")
 OURS = sorted(name for name, service in SERVICES.items() if service["image"].startswith("rankstream:"))
 
 
@@ -77,11 +78,13 @@ def test_compose_accepts_the_file() -> None:
 
 
 def test_no_model_server_runs_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a variable, everything but the reranker's server runs, and the models in the image rank."""
+    """Without a variable, everything but the reranker's server and the feedback flow runs, and the models in the image
+    rank.
+    """
     done = configuration()
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
-    assert services.keys() == SERVICES.keys() - {"reranker"}
+    assert services.keys() == SERVICES.keys() - {"reranker", "feedback"}
     assert composed("search", monkeypatch).rerank.kind == "late_interaction"
 
 
@@ -90,7 +93,7 @@ def test_a_file_adds_a_model_server(monkeypatch: pytest.MonkeyPatch) -> None:
     done = configuration("--env-file", str(RERANKER))
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
-    assert services.keys() == SERVICES.keys()
+    assert services.keys() == SERVICES.keys() - {"feedback"}
     ours = {name: value for name, value in variables().items() if name.startswith("RANKSTREAM_")}
     assert services["search"]["environment"].items() >= ours.items()
     settings = composed("search", monkeypatch, **ours)
@@ -114,8 +117,8 @@ def test_every_image_that_is_pulled_can_be_named_by_its_digest() -> None:
 
 
 def test_compose_runs_the_flows_and_makes_their_topics() -> None:
-    """Three services are ours, each a command of the command line."""
-    assert OURS == ["indexing", "search", "topics"]
+    """Four services are ours, each a command of the command line."""
+    assert OURS == ["feedback", "indexing", "search", "topics"]
     for name in OURS:
         check_command(SERVICES[name]["command"])
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.deploy.files import DEPLOY, FLOWS
-from tests.deploy.test_compose import SERVICES, composed
+from tests.deploy.files import DEPLOY
+from tests.deploy.test_compose import FLOWS, SERVICES, composed
 
 
 def read(path: str) -> dict[str, Any]:
@@ -55,12 +55,13 @@ def test_tempo_listens_where_the_collector_sends() -> None:
     assert all(storage[part]["path"].startswith(f"{writable}/") for part in ("wal", "local"))
 
 
-def test_prometheus_scrapes_both_flows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each flow is a target at its health port, where `/metrics` is."""
+def test_prometheus_scrapes_the_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a target at its health port, where `/metrics` is; the feedback flow by a name that is there with it."""
     config = read(mounted("prometheus", option("prometheus", "--config.file")))
-    targets = {
-        target for job in config["scrape_configs"] for each in job["static_configs"] for target in each["targets"]
-    }
+    jobs = config["scrape_configs"]
+    targets = {target for job in jobs for each in job.get("static_configs", ()) for target in each["targets"]}
+    names = (each for job in jobs for each in job.get("dns_sd_configs", ()))
+    targets |= {f"{name}:{each['port']}" for each in names for name in each["names"]}
     assert targets == {f"{name}:{composed(name, monkeypatch).telemetry.port}" for name in FLOWS}
     assert all(job.get("metrics_path", "/metrics") == "/metrics" for job in config["scrape_configs"])
     # The samples of a histogram lead to traces only if Prometheus keeps them.

@@ -74,6 +74,11 @@ def test_the_verdict_is_one() -> None:
         PairedRankings(query_id=query, a=["x"] * (number >= 4), b=["y"] * (number >= 3), **about, **more)
         for number, query in enumerate([*(each.query_id for each in preferences), *silent])
     ]
+    lost: dict[str, Any] = {**about, **more, "a": [], "b": []}
+    comparisons += [
+        PairedRankings(query_id=f"late{number}", incomplete=["a", "b"] if number < 13 else ["b"], **lost)
+        for number in range(50)
+    ]
     report = make_report("words-first", Until(), preferences, comparisons)
     assert [*describe_report(report)] == BLOCKS["text verdict"].splitlines()
 

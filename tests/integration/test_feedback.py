@@ -20,6 +20,8 @@ from bench.kafka.broker import Broker
 from operators.delivery.topics import BROKER_TIME, TIMESTAMPS
 from operators.experiments.impression import Impression
 from tests.integration.deployment import PARTITIONS, Deployment, Flow, wait_until
+from tests.kafka.registry import Registry, framed
+from tests.operators.delivery import test_avro
 from tests.operators.experiments.joining import SECRET, TOKENS, Event, impression, join, joined_of, query_of
 from tests.operators.stages.test_feedback import ubi
 
@@ -158,6 +160,34 @@ def test_two_replicas_share_the_queries(deployment: Deployment) -> None:
     crowd.click()
     crowd.check()
     assert outcomes(second)["late"] > 0
+
+
+def test_feedback_in_avro_waits_for_the_registry(deployment: Deployment) -> None:
+    """Together with that in JSON behind it, in their order: the window does not close before its clicks are counted."""
+    schema = test_avro.record(token="string", action="string")
+    with Registry() as registry:
+        deployment.settings["kafka"]["schema_registry"] = {"url": registry.base_url, "request_timeout": 0.5}
+        known = registry.register(json.dumps(schema), subject="feedback")
+        issued = round(time.time() * 1000) - WINDOW_MS + 3000
+        clicks = [{"token": TOKENS.write(impression("avro", f"d{n}", issued)), "action": "click"} for n in (0, 2, 1)]
+        values = [
+            *(framed(known, test_avro.written(schema, each)) for each in clicks[:2]),
+            json.dumps(clicks[2]).encode(),
+        ]
+        registry.status = 503
+        deployment.produce("feedback", [*values, framed(known, b"")], keys=["avro"] * 4)
+        crowd = Crowd(deployment)
+        flow = deployment.start("learn")
+        wait_until(lambda: "schema registry is failing" in flow.log.read_text())
+        wait_until(lambda: time.time() * 1000 > issued + WINDOW_MS)
+        crowd.pass_time()
+        assert not deployment.records("preferences")
+        registry.status = None
+        wait_until(lambda: deployment.records("preferences"))
+    [found] = [json.loads(each.value) for each in deployment.records("preferences") if each.key == b"avro"]
+    assert (found["a"], found["b"], [click["id"] for click in found["clicks"]]) == (2, 1, ["d0", "d2", "d1"])
+    [letter] = deployment.records("dead_letters")
+    assert letter.value == framed(known, b"")
 
 
 def outcomes(flow: Flow) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from flows.assembly import query
 from flows.assembly.clients import InProcess
 from flows.cli.check import Finding, PartCheck, show
 from flows.cli.check.kafka import check_kafka
@@ -52,6 +53,8 @@ def check(
     Each line is ok, a warning or an error, and says what to do. Nothing is changed.
     """
     settings = load(config)
+    # Without the secret that an experiment needs, the search flow does not start.
+    query.tokens(settings)
     # Each finding says what they log, and what is logged of a backend that fails.
     quiet = {"log_level": "error"} if settings.telemetry.log_level != "debug" else {}
     logs.configure(settings.telemetry.model_copy(update=quiet), clients=False)

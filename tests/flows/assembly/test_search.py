@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from flows.assembly import query
 from flows.assembly.search import PolicyFiles, _policy_check, _warn, by_chat_model, embeddings, picking, reranking
 from operators.clients.rerankers import Capacity
 from operators.query.field_map import FieldMap
@@ -101,3 +102,14 @@ def test_nothing_is_kept_where_nothing_may_be() -> None:
     """`cache_mib: 0` keeps no embedding."""
     assert embeddings(configured(embedder={"cache_mib": 0}), UNASKED, METRICS, tokens=False).cached is None
     assert embeddings(configured(), UNASKED, METRICS, tokens=False).cached is not None
+
+
+def test_an_experiment_that_mixes_rankings_needs_a_secret() -> None:
+    """The search flow and `check` say so; the other flows and commands have no use for it, and load the settings."""
+    mixed = configured(
+        kafka={"topics": {"experiments": "e"}}, experiments={"words": {"recipe": "rrf", "mode": "interleave"}}
+    )
+    with pytest.raises(ConfigError, match=r"experiments\.words\.mode: interleave: .*set cursor\.signing_secret"):
+        query.tokens(mixed)
+    shadow = configured(kafka={"topics": {"experiments": "e"}}, experiments={"words": {"recipe": "rrf"}})
+    assert query.tokens(shadow) is None

@@ -58,6 +58,16 @@ def findings(command: Command, *parts: str, code: int) -> list[tuple[str, str, s
     return [(row["level"], row["subject"], f"{row['what']} -> {row['remedy']}") for row in rows]
 
 
+def test_an_experiment_without_the_secret_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error of the configuration, as at the start of the search flow."""
+    mixed = {"words": {"recipe": "rrf", "mode": "interleave"}}
+    command = Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}, "experiments": mixed})
+    command.settings["kafka"]["topics"] = {"experiments": "e"}
+    assert "set cursor.signing_secret" in str(command("check", "--part", "chat").exception)
+    monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "s" * 40)
+    assert command("check", "--part", "chat").exit_code == 0
+
+
 @pytest.mark.parametrize("recipe", ["hybrid", "decay"])
 def test_a_tier_of_decay_that_nothing_reads(
     recipe: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

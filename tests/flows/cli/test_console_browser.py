@@ -18,7 +18,7 @@ from operators.evaluation.metrics import parse_qrels
 from tests.flows.cli.browsing import Served
 from tests.flows.cli.chromium import Browser
 from tests.flows.cli.console_flow import shop
-from tests.flows.cli.test_experiment import crowd
+from tests.flows.cli.test_experiment import with_kinds
 from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
@@ -267,9 +267,9 @@ def rules(browser: Browser) -> None:
 
 
 def experiments(browser: Browser) -> None:
-    """See which recipe users prefer so far, by namespace, and that another experiment has no query yet."""
+    """See which recipe users prefer so far, by namespace and kind of query, and that another one has no query yet."""
     topics = browser.served.bench.main.settings.kafka.topics
-    comparisons, preferences = crowd(300, "shop", 1)
+    comparisons, preferences = with_kinds(300)
     client = browser.served.bench.client
     assert client is not None
     with closing(client.plain_producer()) as producer:
@@ -280,9 +280,10 @@ def experiments(browser: Browser) -> None:
     browser.one("#to-experiments").click()
     browser.says("[data-experiment=new] h3", "new: won by b")
     browser.says("[data-experiment=new]", "queries compared: 300, 0 empty of a, 0 empty of b")
-    browser.says("[data-experiment=new] tbody tr:last-child", "shop")
+    browser.says("[data-experiment=new] tbody tr:nth-child(2)", "shop")
+    browser.says("[data-experiment=new] tbody tr:last-child", "recipe y")
     bars = browser.all("[data-experiment=new] .lane")
-    assert [each.size["width"] > 50 for each in bars] == [True, True]
+    assert [each.size["width"] > 50 for each in bars] == [True] * 6
     inner = browser.run("return [...document.querySelectorAll('.lane i')].map((each) => each.getBoundingClientRect())")
     assert inner[0]["left"] > inner[1]["left"], "the interval is above .5"
     browser.says("[data-experiment=unasked]", "unasked: no query yet")

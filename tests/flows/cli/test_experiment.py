@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from bench.crowd import Asked, ask
 from bench.kafka.broker import Broker
 from flows.cli.evaluate.evaluation import events, read_judgements
+from flows.cli.experiment import make_report, votes_table
 from operators.experiments.crowd import Crowd
 from operators.experiments.sequential import SequentialTest, Votes
 from schemas.preference import PairedRankings, Preference
@@ -101,6 +102,7 @@ def test_users_that_prefer_one_ranking_are_heard(topics: Topics) -> None:
     assert report["robots"] == 1
     assert report["guards"] == {
         "compared": 200,
+        "complete": {"a": 1.0, "b": 1.0},
         "empty": {"a": 0, "b": 0},
         "overlap": 0.5,
         "cpu_ms": 1.0,
@@ -112,8 +114,55 @@ def test_users_that_prefer_one_ranking_are_heard(topics: Topics) -> None:
     assert ": left out: experiment: missing" in " ".join(done.stderr.split())
 
 
-def test_an_experiment_ends_as_its_settings_say(topics: Topics, tmp_path: Path) -> None:
-    """By the effect and the number of queries of `until`; without it, it goes on."""
+def with_kinds(queries: int) -> tuple[list[PairedRankings], list[Preference]]:
+    """Queries of a crowd, each of two kinds."""
+    comparisons, preferences = crowd(queries, "shop", 6)
+    kinds = (["one word", "recipe x"], ["question", "recipe x"], ["question", "recipe y"])
+    return [each.model_copy(update={"kinds": kinds[each.issued % 3]}) for each in comparisons], preferences
+
+
+def test_votes_are_counted_by_kind() -> None:
+    """Those of a kind are the votes of its queries; a record that an earlier release wrote is of no kind."""
+    comparisons, preferences = with_kinds(300)
+    old = [
+        PairedRankings.model_validate_json(each.model_dump_json(exclude={"kinds", "incomplete"}))
+        for each in comparisons[:30]
+    ]
+    report = make_report("new", None, preferences, old + comparisons[30:])
+    found = report["kinds"]
+    assert found.keys() == {"one word", "question", "recipe x", "recipe y"}
+    last, heard = preferences[-1].issued, {each.query_id: each.preferred for each in preferences}
+    for kind, votes in found.items():
+        of_kind = [each for each in comparisons[30:] if kind in each.kinds and each.issued <= last]
+        sides = Counter(heard.get(each.query_id, "silent") for each in of_kind)
+        assert Votes(*(votes[name] for name in Votes._fields)) == (
+            *(sides[side] for side in ("b", "a", "tie")),
+            sides["silent"],
+        )
+    assert report["guards"]["compared"] == 300
+    assert [*make_report("new", None, preferences, old)["kinds"]] == []
+    assert [*votes_table(report).columns[0].cells] == ["(all)", "shop", *sorted(found)]
+
+
+def test_a_ranking_that_is_late_is_seen_and_moves_nothing() -> None:
+    """Queries without two complete rankings are in one figure alone: by side, the share of those that were complete."""
+    comparisons, preferences = with_kinds(100)
+    whole = make_report("new", None, preferences, comparisons)
+    lost: dict[str, Any] = {"a": [], "b": [], "page": [], "overlap": 1.0, "cpu_ms": 99.0, "unread": 9}
+    late = [
+        each.model_copy(
+            update={**lost, "query_id": f"late-{each.query_id}", "incomplete": ["b"] * (n > 4) or ["a", "b"]}
+        )
+        for n, each in enumerate(comparisons[:25])
+    ]
+    report = make_report("new", None, preferences, comparisons + late)
+    assert report["guards"].pop("complete") == {"a": 0.96, "b": 0.8}
+    assert whole["guards"].pop("complete") == {"a": 1.0, "b": 1.0}
+    assert report == whole
+
+
+def test_an_experiment_ends_as_its_settings_say(topics: Topics) -> None:
+    """By the effect and the number of queries of `until`; without it, it goes on. It needs no secret."""
     tie = crowd(1, "shop", 3)[0][0].model_copy(update={"b": []})
     preferences = [
         Preference(
@@ -131,8 +180,6 @@ def test_an_experiment_ends_as_its_settings_say(topics: Topics, tmp_path: Path) 
     assert f"to find 0.55 with a power of 80%: about {needed}\n" in topics.command("experiment", "new").stdout
     settings = {"recipe": "rrf", "mode": "interleave", "until": {"at_most": 400}}
     topics.command.settings["experiments"] = {"new": settings}
-    (secret := tmp_path / "secret").write_text("s" * 40)
-    topics.command.settings["cursor"] = {"signing_secret_file": str(secret)}
     assert topics.report()["standing"] == "undecided"
     settings["until"] = {"at_most": 400, "effect": 0.2, "alpha": 0.1}
     assert topics.report()["standing"] == "no difference of that size"

@@ -20,13 +20,14 @@ from operators.query.search import Found
 from operators.ranking.run import ModelScores
 from operators.runtime.dispatcher import Bounds
 from operators.stages.experiment import (
+    TRIAL,
     ExperimentAdmission,
     ExperimentFinaliser,
     Experimenting,
     ExperimentPublisher,
     ExperimentSearches,
     Trial,
-    trial_leg,
+    TrialLeg,
     trial_of,
 )
 from operators.stages.fuse import Fusion, complete_legs
@@ -63,13 +64,22 @@ def hits(*ids: str) -> Found:
     return Found(Hits([*ids], [1.0 - 0.1 * rank for rank in range(len(ids))], payloads))
 
 
-def asked(tried: str, mode: str = "interleave", metrics: FlowMetrics | None = None, **event: Any) -> InFlight:
-    """A query that an experiment with this recipe has, with its searches written."""
+def asked(
+    tried: str,
+    mode: str = "interleave",
+    metrics: FlowMetrics | None = None,
+    *,
+    wrap: dict[str, Any] | None = None,
+    headers: Any = (),
+    **event: Any,
+) -> InFlight:
+    """A query that an experiment with this recipe has, with its searches written; `wrap`: the envelope around it."""
     counted = metrics if metrics is not None else FlowMetrics(Instruments(), "search")
     experiments = {"words": Experiment.model_validate({"recipe": tried, "share": 1, "mode": mode})}
     admit = ExperimentAdmission(admission(), experiments, PLANNER, PolicySettings(), counted)
     given = {"query_id": "q", "text": "some text", "vector": [1.0, 0.0, 0.0], "profile": "balanced", **event}
-    query = decoder(planner=PLANNER, cursors=CURSORS)(message(given))
+    whole = message(given if wrap is None else {**wrap, "data": given}, headers=headers)
+    query = decoder(planner=PLANNER, cursors=CURSORS)(whole)
     return ExperimentSearches(searches())(admit(query))
 
 
@@ -80,6 +90,11 @@ def trial(query: InFlight) -> Trial:
     return found
 
 
+def leg_of_trials(name: str) -> TrialLeg:
+    """The branch of a leg that only experiments ask."""
+    return TrialLeg(f"{TRIAL}{name}", NOBODY, Bounds(30, 64, 8))
+
+
 def ranked(
     query: InFlight,
     extra: Mapping[str, Found | BackendError] | None = None,
@@ -88,7 +103,7 @@ def ranked(
 ) -> InFlight:
     """The query behind the experiment's stage; `extra` are the outcomes of the legs that only the other recipe asks."""
     for name, outcome in (extra or {}).items():
-        assert trial_leg(name, NOBODY, Bounds(30, 64, 8)).on_result(query, outcome) is None
+        assert leg_of_trials(name).on_result(query, outcome) is None
     query.retrieval.found = {name: hits(*ids) for name, ids in own.items()}
     query = complete_legs(query)
     query.outcome.rerank_scores = scores
@@ -97,11 +112,18 @@ def ranked(
     return query
 
 
-def published(query: InFlight) -> tuple[dict[str, Any], list[OutputRecord]]:
+def published(query: InFlight, publisher: ExperimentPublisher = PUBLISHER) -> tuple[dict[str, Any], list[OutputRecord]]:
     """The result's event, and all records of the query."""
-    records = ExperimentFinaliser(PUBLISHER, answers(), "experiments")(query)
+    records = ExperimentFinaliser(publisher, answers(), "experiments")(query)
     assert records[0].value is not None
     return orjson.loads(records[0].value), records
+
+
+def comparison(records: Sequence[OutputRecord]) -> PairedRankings:
+    """The comparison beside the result."""
+    [_, record] = records
+    assert (record.topic, record.form) == ("experiments", RecordForm.COMPARISON)
+    return PairedRankings.model_validate_json(record.value or b"")
 
 
 def ids(query: InFlight) -> list[str]:
@@ -120,7 +142,7 @@ def test_a_leg_of_the_other_recipe_alone_is_asked_beside_the_others() -> None:
     assert {*(query.retrieval.searches or ())} == {"vector", "keyword"}
     assert {*trial(query).searches} == {"structured"}
     assert count_branches(query) == 2
-    leg = trial_leg("structured", NOBODY, Bounds(30, 64, 8))
+    leg = leg_of_trials("structured")
     assert (leg.takes(query), leg.wakes(query), leg.branch) == (True, False, True)
     assert leg.request(query) == (("trial_structured", "documents"), trial(query).searches["structured"])
     other = asked("listed", order_by={"field": "created_at", "direction": "asc"})
@@ -133,12 +155,15 @@ def test_a_leg_of_the_other_recipe_alone_is_asked_beside_the_others() -> None:
 @pytest.mark.parametrize("extra", [None, BackendTimeout("late"), hits()._replace(lost=Reason.TIMEOUT)])
 @pytest.mark.parametrize("mode", ["shadow", "interleave"])
 def test_a_late_or_failed_leg_leaves_the_answer(mode: str, extra: Found | BackendError | None) -> None:
-    """It is that of the own recipe: not degraded, no tokens, no comparison."""
+    """It is that of the own recipe: not degraded, no tokens. The record says which ranking lost a part, and compares
+    nothing.
+    """
     query = ranked(asked("listed", mode), {"structured": extra} if extra is not None else None)
     event, records = published(query)
     assert (ids(query), event["status"], event["degraded"]) == (plain(), "ok", [])
     assert not [hit for hit in event["results"] if "token" in hit]
-    assert [each.form for each in records] == [RecordForm.RESULT]
+    found = comparison(records)
+    assert (found.incomplete, found.a, found.b, found.page) == (["b"], [], [], [])
 
 
 def test_a_lost_part_of_the_answer_ends_the_trial() -> None:
@@ -146,8 +171,73 @@ def test_a_lost_part_of_the_answer_ends_the_trial() -> None:
     query = asked("other")
     query.lose("vector", Reason.TIMEOUT)
     event, records = published(ranked(query, own={"keyword": ("d", "c")}))
-    assert (event["status"], len(records)) == ("partial", 1)
+    assert (event["status"], comparison(records).incomplete) == ("partial", ["a", "b"])
     assert [hit["id"] for hit in event["results"]] == ["doc-d", "doc-c"]
+
+
+@pytest.mark.parametrize(
+    ("tried", "lost", "incomplete"),
+    [
+        ("other", "rerank", ["a", "b"]),
+        ("listed", "rerank", ["a"]),
+        ("keyword", "vector", ["a"]),
+        ("keyword", "embed", ["a"]),
+        ("vector", "embed", ["a", "b"]),
+        ("keyword", "fetch", ["a", "b"]),
+    ],
+)
+def test_what_the_own_recipe_alone_needs_is_no_loss_of_the_other(tried: str, lost: str, incomplete: list[str]) -> None:
+    """A ranking is complete without what it does not need; what neither recipe names is a loss of both."""
+    query = asked(tried)
+    query.lose(lost, Reason.TIMEOUT)
+    extra = {"structured": hits("e")} if tried == "listed" else None
+    assert comparison(published(ranked(query, extra))[1]).incomplete == incomplete
+    if extra is not None:
+        query = asked(tried)
+        query.lose(lost, Reason.TIMEOUT)
+        assert comparison(published(ranked(query))[1]).incomplete == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", ["shadow", "interleave"])
+def test_what_is_lost_behind_the_ranking_is_lost_for_both(mode: str) -> None:
+    """Users saw a page without its texts: neither ranking was complete, and nothing is compared."""
+    query = ranked(asked("other", mode))
+    query.lose("fetch", Reason.TIMEOUT)
+    event, records = published(query)
+    found = comparison(records)
+    assert (event["status"], found.incomplete, found.a, found.page) == ("partial", ["a", "b"], [], [])
+
+
+def test_a_query_that_ends_early_has_no_complete_ranking() -> None:
+    """Such as one all of whose legs are lost, or that waited too long."""
+    query = asked("other")
+    query.outcome.failed = query.answered = True
+    event, records = published(query)
+    assert (event["status"], comparison(records).incomplete) == ("failed", ["a", "b"])
+
+
+@pytest.mark.parametrize("mode", ["shadow", "interleave"])
+@pytest.mark.parametrize("headers", [(), (("content-type", b"application/cloudevents+json"),)])
+def test_a_comparison_lists_what_the_user_was_given(headers: Any, mode: str) -> None:
+    """Of a result that was too large for its topic, the results that are left, in a CloudEvent, too."""
+    wrap = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"} if headers else None
+    whole = len(comparison(published(ranked(asked("other", mode, headers=headers, wrap=wrap)))[1]).page)
+    seen = set()
+    for limit in range(1500, 4500, 250):
+        small = replace(PUBLISHER, way_out=way_out(max_bytes={"results": limit}))
+        event, records = published(ranked(asked("other", mode, headers=headers, wrap=wrap)), small)
+        if records[0].form is RecordForm.RESULT:
+            results = event.get("data", event)["results"]
+            assert [each.id for each in comparison(records).page] == [hit["id"] for hit in results]
+            seen.add(len(results))
+    assert {1, whole} <= seen
+
+
+@pytest.mark.parametrize(("text", "kind"), [("lamp", "one word"), ("red lamp", "several words"), ("lamp?", "question")])
+def test_a_comparison_says_the_kinds_of_its_query(text: str, kind: str) -> None:
+    """By its recipe and by its text, which itself is not said of all namespaces."""
+    found = comparison(published(ranked(asked("other", text=text)))[1])
+    assert (found.kinds, found.text) == (["recipe hybrid", kind], None)
 
 
 def test_the_further_leg_has_its_documents_in_the_mixed_list() -> None:
@@ -157,8 +247,9 @@ def test_the_further_leg_has_its_documents_in_the_mixed_list() -> None:
     assert {hit["id"] for hit in event["results"]} == {f"doc-{name}" for name in "abcdef"}
     assert [leg["candidates"] for leg in event["legs"] if leg["name"] == "structured"] == [3]
     result, told = records
-    assert (told.topic, told.key, told.origin, told.form) == ("experiments", b"q", result.origin, RecordForm.COMPARISON)
-    found = PairedRankings.model_validate_json(told.value or b"")
+    assert (told.key, told.origin) == (b"q", result.origin)
+    found = comparison(records)
+    assert found.incomplete == []
     assert [each.id for each in found.page] == [hit["id"] for hit in event["results"] if "token" in hit]
     assert (found.calls, found.b[0]) == (1, "doc-e")
 
@@ -244,7 +335,8 @@ def test_a_defect_of_a_second_ranking_leaves_the_answer(broken: str, monkeypatch
     monkeypatch.setattr(f"operators.stages.experiment.{broken}", fail)
     with capture_logs() as logs:
         event, records = published(ranked(asked("other", "shadow")))
-    assert ([f"doc-{name}" for name in plain()], len(records)) == ([hit["id"] for hit in event["results"]], 1)
+    assert [f"doc-{name}" for name in plain()] == [hit["id"] for hit in event["results"]]
+    assert [comparison(records).incomplete] == [["b"]] if broken == "fuse_legs" else len(records) == 1
     assert [(each["stage"], each["error"], each["offset"]) for each in logs[:1]] == [("experiment", "KeyError", 0)]
 
 

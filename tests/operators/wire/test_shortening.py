@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.passages import SIZE
-from operators.wire.shortening import shorten
+from operators.wire.shortening import count_results, shorten
 
 POOL_OUT = "the candidate pool is left out: the topic takes no more"
 LOST = {"stage": "result", "reason": "too_large"}
@@ -180,3 +180,15 @@ def test_further_documents_of_groups_go_before_texts() -> None:
         "the further documents of groups are left out in 1 of 3 results: the topic takes no more",
     ]
     assert shorter["degraded"] == [LOST]
+
+
+@given(st.integers(0, 6), st.integers(0, 2000), st.sampled_from(["", "too_large", '"too_large"']), st.booleans())
+def test_results_of_a_shortened_event_are_counted(count: int, room: int, text: str, enveloped: bool) -> None:
+    """Of a whole one they need not be, and are counted right if its texts say what a short one says."""
+    whole = event(count, metadata={"text": text})
+    short = shorten(whole, lambda each: size_of(each) <= room, cursor, best)
+    for each in (whole, short) if short is not None else (whole,):
+        written = orjson.dumps({"specversion": "1.0", "data": each} if enveloped else each)
+        expected = len(each["results"]) if each is short or text else None
+        assert count_results(written) == expected
+    assert count_results(None) is None

@@ -234,15 +234,12 @@ limits: {overrides: {alpha: {}}}
 limits: {overrides: {score.alpha: {min: 0.8, max: 0.2}}}
     limits.overrides.score.alpha: min is above max
 
-# Experiments with a topic, a recipe, and a secret.
+# Experiments with a topic and a recipe.
 experiments: {words: {recipe: rrf}}
     settings: experiments: there is no topic for what they find; set kafka.topics.experiments
 kafka: {topics: {experiments: e}}
 experiments: {words: {recipe: canary}}
     settings: experiments.words.recipe: not in recipes
-kafka: {topics: {experiments: e}}
-experiments: {words: {recipe: rrf, mode: interleave}}
-    settings: experiments.words.mode: interleave: tokens of results are signed; set cursor.signing_secret, …
 kafka: {topics: {experiments: e}}
 recipes: {mine: {stages: [score, {llm_rerank: {enabled: true}}]}}
 experiments: {words: {recipe: mine}}

@@ -19,8 +19,18 @@
 {{- if has (include "rankstream.setting" (list . "telemetry.host")) (list "127.0.0.1" "localhost" "::1") -}}
 {{- fail "config.telemetry.host: probes come from outside the pod; leave it out" -}}
 {{- end -}}
-{{- if not (or .Values.search.enabled .Values.indexing.enabled) -}}
-{{- fail "search.enabled, indexing.enabled: one of them must be true" -}}
+{{- if not (or .Values.search.enabled .Values.indexing.enabled .Values.feedback.enabled) -}}
+{{- fail "search.enabled, indexing.enabled, feedback.enabled: one of them must be true" -}}
+{{- end -}}
+{{- if .Values.feedback.enabled -}}
+{{- range $name := list "feedback" "preferences" -}}
+{{- if not (include "rankstream.setting" (list $root (printf "kafka.topics.%s" $name))) -}}
+{{- fail (printf "config.kafka.topics.%s: the feedback flow needs it; name the topic" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or (eq (include "rankstream.generatesCursorSecret" .) "true") (include "rankstream.givenCursorSecret" .)) -}}
+{{- fail "secrets.cursor.signing_secret: the feedback flow needs it; name that of the search flow" -}}
+{{- end -}}
 {{- end -}}
 {{- include "rankstream.checkNoSecrets" . -}}
 {{- range $key, $entry := .Values.secrets -}}
@@ -55,7 +65,7 @@
 {{- end -}}
 {{- end -}}
 {{- include "rankstream.checkSasl" . -}}
-{{- range $name := list "search" "indexing" -}}
+{{- range $name := list "search" "indexing" "feedback" -}}
 {{- include "rankstream.checkReplicas" (list $root $name) -}}
 {{- end -}}
 {{- end }}
@@ -107,7 +117,7 @@
 {{- if lt $partitions 1 -}}
 {{- fail "config.kafka.partitions: set it to the number of partitions of your topics" -}}
 {{- end -}}
-{{- with $flow.autoscaling -}}
+{{- with $flow.autoscaling | default (dict "enabled" false) -}}
 {{- if .enabled -}}
 {{- $most := .maxReplicas | default $partitions | int -}}
 {{- if gt $most $partitions -}}

@@ -33,7 +33,7 @@ metadata:
     app.kubernetes.io/component: {{ .flow }}
 spec:
   serviceName: {{ $name }}
-  {{- if not $flow.autoscaling.enabled }}
+  {{- if not (dig "autoscaling" "enabled" false $flow) }}
   replicas: {{ $flow.replicas | int }}
   {{- end }}
   # Replicas start and stop independently of each other.

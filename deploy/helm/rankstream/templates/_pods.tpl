@@ -165,7 +165,7 @@ readinessProbe:
   {{- $given := $root.Values.otel.OTEL_RESOURCE_ATTRIBUTES | default "" }}
   {{- $own := printf "k8s.namespace.name=%s,k8s.pod.name=$(%s)" $root.Release.Namespace (include "rankstream.variable" "delivery.replica") }}
   value: {{ list $given $own | compact | join "," | quote }}
-{{- if (get $root.Values (index . 1)).autoscaling.enabled }}
+{{- if dig "autoscaling" "enabled" false (get $root.Values (index . 1)) }}
 {{- range list "username" "client_id" "token_url" "scope" }}
 {{- $key := printf "kafka.sasl.%s" . }}
 {{- with include "rankstream.setting" (list $root $key) }}

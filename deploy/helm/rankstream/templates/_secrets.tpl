@@ -12,10 +12,14 @@ RANKSTREAM_{{ . | upper | replace "." "__" }}
 {{- if not (kindIs "invalid" $at) }}{{ $at }}{{ end -}}
 {{- end }}
 
+{{/* Not empty if the values name the secret that signs cursors. */}}
+{{- define "rankstream.givenCursorSecret" -}}
+{{- hasKey .Values.secrets "cursor.signing_secret" | ternary "true" (include "rankstream.setting" (list . "cursor.signing_secret_file")) -}}
+{{- end }}
+
 {{/* "true" if the chart generates the secret that signs cursors. */}}
 {{- define "rankstream.generatesCursorSecret" -}}
-{{- $given := or (hasKey .Values.secrets "cursor.signing_secret") (include "rankstream.setting" (list . "cursor.signing_secret_file")) -}}
-{{- and .Values.search.enabled .Values.generateCursorSecret (not $given) -}}
+{{- and .Values.search.enabled .Values.generateCursorSecret (not (include "rankstream.givenCursorSecret" .)) -}}
 {{- end }}
 
 {{/* The secrets of a component as variables. Takes a dict: root, sections (the beginnings of their keys). */}}

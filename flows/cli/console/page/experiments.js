@@ -8,10 +8,10 @@ export async function experiments() {
   return el("div", {}, el("h2", {}, "Experiments"), el("div", { class: "falls" }, reports.map(section)));
 }
 function section(report) {
-  const [standing, ...lines] = report.lines, heard = report.standing ? [["all", report], ...Object.entries(report.namespaces)] : [];
+  const [standing, ...lines] = report.lines, heard = report.standing ? [["all", report], ...Object.entries(report.namespaces), ...Object.entries(report.kinds)] : [];
   return el("section", { "data-experiment": report.experiment }, el("h3", {}, standing), lines.map((each) => el("p", { class: "quiet" }, each)),
     heard.length ? [el("div", { class: "fall" }, el("p", { class: "words" }, "Preference for b from 0 to 1, with its interval; at the mark, .5, users prefer neither."), heard.map(interval)),
-      table(["namespace", ...Object.values(VOTES).map((name) => ({ name, number: true }))], heard.map(([name, votes]) => [name, ...Object.keys(VOTES).map((each) => votes[each].toLocaleString())]))] : null);
+      table(["queries", ...Object.values(VOTES).map((name) => ({ name, number: true }))], heard.map(([name, votes]) => [name, ...Object.keys(VOTES).map((each) => votes[each].toLocaleString())]))] : null);
 }
 function interval([name, { low, high, preference }]) {
   const part = (from, to, colour) => el("i", { style: { "--from": `${100 * from}%`, "--share": `${100 * (to - from)}%`, "--part": `var(--${colour})` } });
