@@ -7,22 +7,23 @@ records of the value, for these can be read for each page. Otherwise it is that 
 gives few records at a time is asked several times, and no lookup asks it without end.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
 from operators.query.canonical import Query
-from operators.query.collection import ORDERED
+from operators.query.collection import ORDERED, Capabilities
 from operators.query.cursor import After
-from operators.query.search import Body, Condition, Found, Program, Scroll, narrow_by
+from operators.query.search import Body, Condition, Count, Found, Program, Scroll, narrow_by
 from operators.ranking.candidate import document
 from schemas.document import CREATED
 from schemas.errors import BackendBadResponse, Reason
-from schemas.query import QueryShape
+from schemas.query import GeoDistance, QueryShape
 
 MOST_SEEN: Final = 10_000
 """Records of one order value that a lookup passes over: each page asks for all of them again."""
@@ -32,6 +33,16 @@ REQUESTS: Final = 128
 
 TIED: Final = 1_000
 """Records of one value at most that are read for a page, to put them in the order of their documents' ids."""
+
+_FARTHEST: Final = 2.1e7
+"""Metres: farther than any two places on the earth."""
+
+_ROUNDING: Final = 1.0
+"""Metres by which two computations of a distance may differ: at the other side of the earth by a tenth."""
+
+_CIRCLES: Final = 8
+_ROUNDS: Final = 4
+"""Circles that are counted at once, and how often: the last ones differ by a hundredth."""
 
 _CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
 """Microseconds of 400 years."""
@@ -49,6 +60,10 @@ def look_up(body: Body, most: int, equal: Callable[[OrderValue], Condition] | No
         records = lookup.sort_tied((yield from lookup.first_page(body)))
     else:
         records = yield from _look_up_ordered(lookup, body, equal)
+    return _to_found(records)
+
+
+def _to_found(records: Sequence[Record]) -> Found:
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
     return Found(hits, [each.order_value for each in records])
 
@@ -78,6 +93,31 @@ def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue]
         # The rest begins at this value, and is of others.
         others = _with(body, "must_not", equal(value))
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
+
+
+def look_up_nearest(body: Body, place: GeoDistance, after: OrderValue, able: Capabilities) -> Program:
+    """The records of a lookup that are nearest to a place, in the order of their distances, from that of `after` on.
+
+    No index has distances. So documents are counted in circles, until a small one has enough of them; these are read.
+    """
+
+    def within(radius: float) -> Condition:
+        return able.condition(place.within(radius))
+
+    lookup, least, most = _Lookup(able.most), _ROUNDING, _FARTHEST
+    rest = _with(body, "must_not", within(after - _ROUNDING)) if after and after > _ROUNDING else body
+    for _ in range(_ROUNDS):
+        radii = [least * (most / least) ** (step / _CIRCLES) for step in range(1, _CIRCLES + 1)]
+        numbers = yield Count([narrow_by(rest["filter"], within(radius)) for radius in radii])
+        at = min(bisect_left(numbers, body["limit"]), _CIRCLES - 1) if numbers[-1] > able.most else _CIRCLES - 1
+        least, most = radii[at - 1] if at else least, radii[at]
+        if numbers[at] <= able.most:
+            break
+    every = yield from lookup.read_tied(_with(rest, "must", within(most + _ROUNDING)), REQUESTS * able.most)
+    found = [(min(place.of(each.payload)), each) for each in every]
+    near = [(metres, _by_document(each), each) for metres, each in found if metres >= (after or 0.0)]
+    near = sorted(near, key=itemgetter(0, 1))[: body["limit"]]
+    return _to_found([Record(each.id, each.payload, metres) for metres, _, each in near])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ judge is a plain reading of the documents.
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -31,7 +31,14 @@ SECTIONS: Final[Json] = {
         "sources": {"clerk": {"clearance": "internal"}, "guest": {"hidden_fields": ["price"]}},
     },
 }
-INDEXES: Final = {"brand": "keyword", "sizes": "integer", "price": "float", "new": "bool", "sold_at": "datetime"}
+INDEXES: Final = {
+    "brand": "keyword",
+    "sizes": "integer",
+    "price": "float",
+    "new": "bool",
+    "sold_at": "datetime",
+    "variants[].size": "keyword",
+}
 QDRANT: Final[Json] = {"dimension": 4, "indexes": INDEXES, "timeout": 50}
 
 
@@ -52,6 +59,7 @@ def corpus() -> list[Json]:
             "price": round(draw.uniform(1, 100), 2),
             "new": draw.random() < 0.3,
             "sold_at": f"2026-{draw.randrange(1, 13):02d}-15T12:00:00Z",
+            "variants": [{"size": size} for size in draw.sample("SML", draw.randrange(3))],
         }
         documents.append({name: value for name, value in document.items() if name != "brand" or draw.random() < 0.9})
     return documents
@@ -69,10 +77,17 @@ def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield together
 
 
+def values_of(document: Json, name: str) -> list[Any]:
+    """The values of a field, which may be one of the objects in a list, with brackets or without."""
+    if name.startswith("variants"):
+        return [each["size"] for each in document["variants"]]
+    value = document.get(name, [])
+    return value if isinstance(value, list) else [value]
+
+
 def passes(document: Json, wanted: Json) -> bool:
     """True if a document passes a filter."""
-    value = document.get(wanted["field"])
-    values = value if isinstance(value, list) else [value]
+    values = values_of(document, wanted["field"])
     match wanted["op"]:
         case "eq":
             return wanted["value"] in values
@@ -94,8 +109,8 @@ def within(value: Any, bounds: Mapping[str, Any]) -> bool:
     return above and number <= limits.get("lte", number) and number < limits.get("lt", number + 1)
 
 
-def matching(event: Json, left_out: str | None = None) -> list[Json]:
-    """The documents that a query matches, without its filters on one field."""
+def matching(event: Json, left_out: Collection[str] = ()) -> list[Json]:
+    """The documents that a query matches, without its filters on these fields."""
     tiers = TIERS[:2] if event.get("source") == "clerk" else TIERS[:1]
     words = set(event.get("text", "").split())
     return [
@@ -104,14 +119,14 @@ def matching(event: Json, left_out: str | None = None) -> list[Json]:
         if each["namespace"] == event.get("namespace", NAMESPACES[0])
         and each["classification"] in tiers
         and (not words or words.intersection(each["text"].split()))
-        and all(passes(each, wanted) for wanted in event.get("filters", ()) if wanted["field"] != left_out)
+        and all(passes(each, wanted) for wanted in event.get("filters", ()) if wanted["field"] not in left_out)
     ]
 
 
 def counts(event: Json, facet: Json) -> Json:
     """The counts of a facet, as a result has them."""
     name = facet["field"]
-    documents = matching(event, name if facet.get("exclude_own", True) else None)
+    documents = matching(event, {name, name.replace("[]", "")} if facet.get("exclude_own", True) else ())
     if "ranges" in facet:
         wanted = [{"field": name, "op": "range", "value": bounds} for bounds in facet["ranges"]]
         numbers = [sum(passes(each, within_it) for each in documents) for within_it in wanted]
@@ -122,8 +137,7 @@ def counts(event: Json, facet: Json) -> Json:
         return {"field": name, "ranges": shown, "more": False, "exact": True}
     found: Counter[Any] = Counter()
     for each in documents:
-        value = each.get(name, [])
-        found.update(value if isinstance(value, list) else [value])
+        found.update(values_of(each, name))
     start = facet.get("prefix", "").casefold()
     values = [(value, number) for value, number in found.items() if not start or value.casefold().startswith(start)]
     values.sort(key=lambda each: (-each[1], each[0]) if facet.get("order", "count") == "count" else (0, each[0]))
@@ -160,6 +174,7 @@ def condition(draw: random.Random) -> Json:
             {"field": "sizes", "op": "eq", "value": draw.randrange(36, 46)},
             {"field": "price", "op": "range", "value": {"lt": draw.randrange(10, 100)}},
             {"field": "new", "op": "eq", "value": draw.random() < 0.5},
+            {"field": draw.choice(["variants.size", "variants[].size"]), "op": "eq", "value": draw.choice("SML")},
         ]
     )
 
