@@ -40,7 +40,7 @@ RULES: Final[Rules] = {
     ("*", "canary-all"): {"then": {"synonyms": {"from": ["alpha"], "to": ["canaryall", "r1", "r2"]}}},
     ("default", "canary-default"): {"then": {"synonyms": {"from": ["gamma"], "to": ["canarydefault"], "weight": 1}}},
     ("default", "canary-type"): {"then": {"boost": {"filters": _filters("type", "eq", "reflection"), "weight": 2}}},
-    ("default", "canary-hidden"): {
+    ("*", "canary-hidden"): {
         "when": {"contains": "delta"},
         "then": {"rewrite": {"filters": _filters("type", "exists", False)}},
     },
