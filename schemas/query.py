@@ -101,7 +101,7 @@ class OrderBy(Strict):
         return self.geo_distance.field if self.geo_distance is not None else self.named or ""
 
     @property
-    def place(self) -> GeoDistance | None:
+    def centre(self) -> GeoDistance | None:
         """The point that the first results are nearest to; of the farthest ones that on the other side of the earth."""
         point = self.geo_distance
         if point is None or self.direction == "asc":

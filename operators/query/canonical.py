@@ -75,10 +75,10 @@ class Query:
         return cursor.position if cursor is not None and isinstance(cursor.position, After) else START
 
     @property
-    def place(self) -> GeoDistance | None:
+    def centre(self) -> GeoDistance | None:
         """The point that the first results of a lookup are nearest to; None where no distance orders it."""
         order = self.event.order_by
-        return order.place if order is not None and self.shape is not QueryShape.SEARCH else None
+        return order.centre if order is not None and self.shape is not QueryShape.SEARCH else None
 
     @property
     def extractor(self) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Se
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
@@ -35,10 +35,8 @@ TIED: Final = 1_000
 """Records of one value at most that are read for a page, to put them in the order of their documents' ids."""
 
 _FARTHEST: Final = 2.1e7
-"""Metres: farther than any two places on the earth."""
-
 _ROUNDING: Final = 1.0
-"""Metres by which two computations of a distance may differ: at the other side of the earth by a tenth."""
+"""Metres: more than between any two points, and than two computations of a distance differ: near the antipode by .1."""
 
 _CIRCLES: Final = 8
 _ROUNDS: Final = 4
@@ -95,17 +93,17 @@ def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue]
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
 
 
-def look_up_nearest(body: Body, place: GeoDistance, after: OrderValue, able: Capabilities) -> Program:
-    """The records of a lookup that are nearest to a place, in the order of their distances, from that of `after` on.
+def look_up_nearest(body: Body, centre: GeoDistance, after: OrderValue, able: Capabilities) -> Program:
+    """The records of a lookup that are nearest to a point, in the order of their distances, from that of `after` on.
 
     No index has distances. So documents are counted in circles, until a small one has enough of them; these are read.
     """
 
     def within(radius: float) -> Condition:
-        return able.condition(place.within(radius))
+        return able.condition(centre.within(radius))
 
-    lookup, least, most = _Lookup(able.most), _ROUNDING, _FARTHEST
-    rest = _with(body, "must_not", within(after - _ROUNDING)) if after and after > _ROUNDING else body
+    start, least, most = after or 0.0, _ROUNDING, _FARTHEST
+    rest = _with(body, "must_not", within(start - _ROUNDING)) if start > _ROUNDING else body
     for _ in range(_ROUNDS):
         radii = [least * (most / least) ** (step / _CIRCLES) for step in range(1, _CIRCLES + 1)]
         numbers = yield Count([narrow_by(rest["filter"], within(radius)) for radius in radii])
@@ -113,11 +111,9 @@ def look_up_nearest(body: Body, place: GeoDistance, after: OrderValue, able: Cap
         least, most = radii[at - 1] if at else least, radii[at]
         if numbers[at] <= able.most:
             break
-    every = yield from lookup.read_tied(_with(rest, "must", within(most + _ROUNDING)), REQUESTS * able.most)
-    found = [(min(place.of(each.payload)), each) for each in every]
-    near = [(metres, _by_document(each), each) for metres, each in found if metres >= (after or 0.0)]
-    near = sorted(near, key=itemgetter(0, 1))[: body["limit"]]
-    return _to_found([Record(each.id, each.payload, metres) for metres, _, each in near])
+    there = yield from _Lookup(able.most).read_tied(_with(rest, "must", within(most + _ROUNDING)), REQUESTS * able.most)
+    found = [Record(each.id, each.payload, m) for each in there if (m := min(centre.of(each.payload))) >= start]
+    return _to_found(sorted(sorted(found, key=_by_document), key=attrgetter("order_value"))[: body["limit"]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,15 +162,9 @@ def result(
     if understood := outcome.run.understood or canonical.understood:
         answer["understood"] = [each.model_dump(mode="json") for each in understood]
     if (counted := outcome.counted) is not None:
-        counts = counted.counts
-        answer["legs"].append(
-            {
-                "name": FACETS,
-                "status": counted.status,
-                "reason": counted.reason,
-                "candidates": counts.matched if counts is not None else 0,
-            }
-        )
+        status, reason, counts = counted
+        found = counts.matched if counts is not None else 0
+        answer["legs"].append({"name": FACETS, "status": status, "reason": reason, "candidates": found})
         if counts is not None:
             answer["facets"] = counts.facets
     if asked.ruling is not None and asked.ruling.ids:

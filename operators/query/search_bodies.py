@@ -193,8 +193,8 @@ class Bodies:
         query, asked = draft.query, draft.query.asked
         body: Body = {"filter": draft.wanted, **draft.common}
         able, explain = query.retrieval.capabilities, partial(self._explain, query)
-        if (place := asked.place) is not None:
-            nearest = partial(look_up_nearest, body, place, asked.after.value, able)
+        if (centre := asked.centre) is not None:
+            nearest = partial(look_up_nearest, body, centre, asked.after.value, able)
             return Search(lambda: search.or_explained(nearest(), explain), query.trace, asked.namespace)
         order, orders, most = wanted_order(asked), able.orders, able.most
         undated = orders is not None and "created_at" not in orders
@@ -265,9 +265,9 @@ class Bodies:
         for number, each in enumerate(event.filters):
             fields = frozenset(one.field for _, one in filters.on_fields([each], "filters"))
             criteria.append(Criterion(f"filters.{number}", fields, able.condition(each)))
-        if (place := query.asked.place) is not None:
-            pointed = Exists(field=place.field, op="exists", value=True)
-            criteria.append(Criterion("order_by", frozenset({place.field}), able.condition(pointed)))
+        if (centre := query.asked.centre) is not None:
+            pointed = Exists(field=centre.field, op="exists", value=True)
+            criteria.append(Criterion("order_by", frozenset({centre.field}), able.condition(pointed)))
         if (like := event.like) is not None and like.every_id:
             # Examples are no results.
             others: Condition = {"must_not": [{"key": "id", "match": {"any": like.every_id}}]}
@@ -354,7 +354,7 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
     asked = query.asked
     # Documents of equal value go by their own ids.
-    wanted = frozenset({"id"} if asked.place is None else {"id", *spellings(asked.place.field)})
+    wanted = frozenset({"id"} if asked.centre is None else {"id", *spellings(asked.centre.field)})
     if asked.shape is QueryShape.SEARCH:
         wanted |= query.asked.plan.recipe.reads
         if asked.event.reflections_only:

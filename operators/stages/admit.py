@@ -67,8 +67,8 @@ class Admission:
         query.retrieval.capabilities = capabilities
         _check_visible(query)
         wanted = [*on_fields(event.filters, "filters")]
-        if asked.place is not None:
-            wanted.append(("order_by.geo_distance", asked.place.within(1.0)))
+        if asked.centre is not None:
+            wanted.append(("order_by.geo_distance", asked.centre.within(1.0)))
         elif event.order_by is not None and event.order_by.geo_distance is None:
             _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:

@@ -86,12 +86,12 @@ class Run:
 
     def rules(self, query: Asked) -> Working:
         """The rules that must have worked for it."""
-        [state, *_] = self.states(query)
-        return working(self.rulebook.states[state], query, self.policy(query))
+        states = self.states(query)
+        return working(self.rulebook.states[states[0]], query, self.policy(query)) if states else Working({})
 
     def is_ruled_anew(self, query: Asked, before: Asked) -> bool:
         """True if the rules of its namespace may have changed since another query was answered."""
-        book, namespace, [first, *_] = self.rulebook, query.event.get("namespace", "default"), self.states(before)
+        book, namespace, first = self.rulebook, query.event.get("namespace", "default"), min(self.states(before))
         later = (at for at, sent in enumerate(book.sent) if at > first and sent <= query.ended)
         return any(book.version(at, namespace) != book.version(first, namespace) for at in later)
 
@@ -116,7 +116,7 @@ class Run:
                 rules = self.rules(query)
                 there |= {effect: bool(rules.then(effect)) for effect in EFFECTS}
                 there["not rewritten"] = rules.refused
-                there["ruled anew"] = self.states(query)[0] > len(self.rulebook.states) // 2
+                there["ruled anew"] = min(self.states(query), default=0) > len(self.rulebook.states) // 2
                 there["cached under rules"] = query.answer["retrieval_stage"] in CACHES
             found |= {kind for kind, seen in there.items() if seen}
         return found

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from bench.kafka.broker import Broker
+from schemas.geo import Coordinates
 from tests.integration.cascade import AskTogether, over
 from tests.integration.permitted import TIERS
 
@@ -38,6 +39,7 @@ INDEXES: Final = {
     "new": "bool",
     "sold_at": "datetime",
     "variants[].size": "keyword",
+    "spot": "geo",
 }
 QDRANT: Final[Json] = {"dimension": 4, "indexes": INDEXES, "timeout": 50}
 
@@ -59,6 +61,7 @@ def corpus() -> list[Json]:
             "price": round(draw.uniform(1, 100), 2),
             "new": draw.random() < 0.3,
             "sold_at": f"2026-{draw.randrange(1, 13):02d}-15T12:00:00Z",
+            "spot": {"lat": draw.uniform(-80, 80), "lon": draw.uniform(-180, 180)},
             "variants": [{"size": size} for size in draw.sample("SML", draw.randrange(3))],
         }
         documents.append({name: value for name, value in document.items() if name != "brand" or draw.random() < 0.9})
@@ -153,7 +156,10 @@ def utc(bound: Any) -> Any:
 
 def facet(draw: random.Random) -> Json:
     """A facet of any kind."""
-    wanted: Json = {"field": draw.choice([*INDEXES]), "exclude_own": draw.random() < 0.7}
+    wanted: Json = {
+        "field": draw.choice([name for name in INDEXES if name != "spot"]),
+        "exclude_own": draw.random() < 0.7,
+    }
     if wanted["field"] == "price" or (wanted["field"] == "sizes" and draw.random() < 0.3):
         return {**wanted, "ranges": [{"lt": 38}, {"gte": 38, "lt": 42}, {"gt": 41, "lte": 80}]}
     if wanted["field"] == "sold_at":
@@ -256,6 +262,28 @@ def test_words_that_no_document_has_are_said(ask: AskTogether) -> None:
     nowhere, found = ask([{"text": "zanzibar", "recipe": "keyword"}, {"text": "amber", "recipe": "keyword"}])
     assert [each for each in nowhere["warnings"] if "has a word of its text" in each]
     assert [each for each in found["warnings"] if "no results" in each] == []
+
+
+def test_a_lookup_lists_the_nearest_first(ask: AskTogether) -> None:
+    """In pages, all that match and have a point, which facets and totals count, too; a misspelt field is named."""
+    near: Json = {"field": "spot", "lat": 50.0, "lon": 8.0}
+    for direction in ("asc", "desc"):
+        order = {"geo_distance": near, "direction": direction}
+        event: Json = {"filters": [{"field": "new", "op": "eq", "value": True}], "order_by": order, "limit": 30}
+        metres: list[float] = []
+        cursor: Json = {}
+        while True:
+            [page] = ask([{**event, **cursor, "facets": []}])
+            metres += [hit["distance_m"] for hit in page["results"]]
+            assert (page["status"], page["total"]) == ("ok", len(matching(event)))
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        there = Coordinates(near["lat"], near["lon"])
+        expected = [there.distance(Coordinates(**each["spot"])) for each in matching(event)]
+        assert metres == pytest.approx(sorted(expected, reverse=direction == "desc"))
+    [nowhere] = ask([{**event, "order_by": {"geo_distance": {**near, "field": "spott"}}}])
+    assert [each for each in nowhere["warnings"] if "the field `spott` of order_by; did you mean `spot`?" in each]
 
 
 @pytest.mark.parametrize("ask", ["engine"], indirect=True)

@@ -10,20 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.access.indexes import RANGES
 from operators.clients.qdrant.answers import ValueCounts
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
 from operators.query.plan import Planner
-from operators.query.search import Count, QueryBatch, Search, Words
+from operators.query.search import QueryBatch, Search, Words
 from operators.query.search_bodies import Bodies
 from operators.text.expression import parse
 from operators.text.terms import SparseVector
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
-from schemas.result import FACETS, FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR
+from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, OURS, STRICT, VECTORS, body, capable, decoder, message, searches
@@ -345,26 +344,6 @@ def test_endings_are_looked_up_within_what_the_query_sees() -> None:
     [finished] = search.bodies
     phrase = {"key": "title", "match": {"phrase": "deep learning"}}
     assert finished["filter"] == {**seen, "must": [*seen["must"], phrase]}
-
-
-def test_counts_are_exact_where_the_server_may_count() -> None:
-    """Of ranges and of all that matches, too: `search_allow_exact` may forbid it, and the server estimates then."""
-    facet = {"field": "v.size", "ranges": [{"lt": 5}]}
-    wanted = {"field": "v[].size", "op": "eq", "value": 3}
-    for exact in (True, False):
-        asked = query(terms=False, facets=[facet, {**facet, "exclude_own": False}], filters=[wanted])
-        asked.retrieval.capabilities = capable(fields={"v[].size": RANGES}, search_allow_exact=exact)
-        program = SEARCHES.write(asked)[FACETS].start()
-        own, every = next(program), program.send([7, 5])
-        assert isinstance(own, Count)
-        assert isinstance(every, Count)
-        # Only the spelling that has an index is asked for, and the filter on the field itself is left out of one.
-        assert "v.size" not in str((own, every))
-        with pytest.raises(StopIteration) as ended:
-            program.send([9, 6])
-        counts = ended.value.value.counts
-        assert (counts.exact, [each["exact"] for each in counts.facets]) == (exact, [exact, exact])
-        assert {len(own.wheres[0]["must"]), len(every.wheres[0]["must"])} == {1, 2}
 
 
 asked = st.fixed_dictionaries(
