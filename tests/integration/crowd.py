@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ class Run:
                 "like": "like" in query.event and results,
                 "page": query.given is not None and query.dead is None and self.denial(query) is None,
             }
-            if "rules" in query.answer:
+            if "rules" in query.answer.get("provenance", ()):
                 rules = self.rules(query)
                 there |= {effect: bool(rules.then(effect)) for effect in EFFECTS}
                 there["not rewritten"] = rules.refused
@@ -164,8 +164,9 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             # Of one partition: its records have one order.
             broker.create_topic(system.names["rules"], 1, {"cleanup.policy": "compact"})
 
-            def put(key: Key, value: bytes | None) -> None:
-                system.produce("rules", [value], keys=[rule_key(*key).decode()])
+            def put(records: Sequence[tuple[Key, bytes | None]]) -> None:
+                keys = [rule_key(*key).decode() for key, _ in records]
+                system.produce("rules", [value for _, value in records], keys=keys)
 
             rulebook = Rulebook(put)
             rulebook.begin()

@@ -5,7 +5,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import xor
@@ -57,7 +57,9 @@ document of each namespace, and read what is hidden. Each id, and each word that
 
 CANARY: Final = re.compile(r"canary[\w-]*")
 BROKEN: Final[Mapping[str, Any]] = {"then": {}}
-CHANGES: Final = 3
+AWAY: Final = 3
+"""Rules that are not there between two changes."""
+
 UNASKED: Final = {"signals", "decay"}
 """Recipes that rank where there is nothing to search by."""
 
@@ -88,30 +90,27 @@ class Working:
 class Rulebook:
     """Each state of the rules, with the time when its record was sent. The first is there before any query."""
 
-    send: Callable[[Key, bytes | None], None]
+    send: Callable[[Sequence[tuple[Key, bytes | None]]], None]
     states: list[Rules] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     _versions: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Put all rules, before any flow starts."""
-        for key, rule in RULES.items():
-            self.send(key, json.dumps(rule).encode())
+        self.send([(key, json.dumps(rule).encode()) for key, rule in RULES.items()])
         self.states, self.sent = [RULES], [time.monotonic()]
 
     def change(self, draw: random.Random) -> None:
-        """Take some rules away, or put them back; a broken one in the place of another changes nothing."""
-        for key in draw.sample(list(RULES), CHANGES):
-            last = dict(self.states[-1])
-            if draw.random() < 0.2:
-                self.send(key, json.dumps(BROKEN).encode())
-                continue
-            if last.pop(key, None) is None:
-                last[key] = RULES[key]
+        """Put those back that are away, and take others away; a broken one in the place of another changes nothing."""
+        records: list[tuple[Key, bytes | None]] = [(draw.choice(list(RULES)), json.dumps(BROKEN).encode())]
+        away = RULES.keys() - self.states[-1].keys()
+        for key in (*sorted(away), *draw.sample(sorted(RULES.keys() - away), AWAY)):
+            state = {name: rule for name, rule in RULES.items() if (name in self.states[-1]) is not (name == key)}
+            self.states.append(state)
             # Noted before the broker can have it.
-            self.states.append(last)
             self.sent.append(time.monotonic())
-            self.send(key, json.dumps(last[key]).encode() if key in last else None)
+            records.append((key, json.dumps(state[key]).encode() if key in state else None))
+        self.send(records)
 
     def find_states(self, queries: Iterable[Asked]) -> dict[str, list[int]]:
         """By query_id the states by which an answer may have been made: those of the version that it names, from the
