@@ -51,8 +51,8 @@ class Ruling:
 
     `text` is the query's as it came, and `matches` are each set's in its words. `rules` are those whose conditions
     hold, and `said` has the words of these conditions. `rewrites` is false for a keyword expression, and if what would
-    stand in place of the words can't be asked. `bound` is the text that cursors are bound to: that which would be
-    searched without rules. `expansions` are those of the text that is searched.
+    stand in place of the words can't be asked. `bound` is the text that cursors are bound to, if words are taken away:
+    that which would be searched without rules. `expansions` are those of the text that is searched.
     """
 
     sets: Sequence[RuleSet]
@@ -230,7 +230,8 @@ def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, columns
     for variant in islice(variants, _VARIANTS):
         found = _find(sets, variant, _match(sets, variant), at) | found
     rules, said = [found[id_][0] for id_ in sorted(found)], {id_: part for id_, (_, part) in found.items()}
-    plain = not any(rule.rule.then.rewrite for rule in rules) or parse(text or "", columns).expression is None
+    # Only a rule with words rewrites.
+    plain = not any(said.values()) or parse(text or "", columns).expression is None
     return Ruling(sets, text, at, words, matches, rules, said, plain)
 
 

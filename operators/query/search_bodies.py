@@ -193,7 +193,7 @@ class Bodies:
         query, asked = draft.query, draft.query.asked
         body: Body = {"filter": draft.wanted, **draft.common}
         able, explain = query.retrieval.capabilities, partial(self._explain, query)
-        if (centre := asked.centre) is not None:
+        if asked.event.order_by is not None and (centre := asked.centre) is not None:
             nearest = partial(look_up_nearest, body, centre, asked.after.value, able)
             return Search(lambda: search.or_explained(nearest(), explain), query.trace, asked.namespace)
         order, orders, most = wanted_order(asked), able.orders, able.most
@@ -265,7 +265,7 @@ class Bodies:
         for number, each in enumerate(event.filters):
             fields = frozenset(one.field for _, one in filters.on_fields([each], "filters"))
             criteria.append(Criterion(f"filters.{number}", fields, able.condition(each)))
-        if (centre := query.asked.centre) is not None:
+        if event.order_by is not None and (centre := query.asked.centre) is not None:
             pointed = Exists(field=centre.field, op="exists", value=True)
             criteria.append(Criterion("order_by", frozenset({centre.field}), able.condition(pointed)))
         if (like := event.like) is not None and like.every_id:
@@ -354,13 +354,15 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
     asked = query.asked
     # Documents of equal value go by their own ids.
-    wanted = frozenset({"id"} if asked.centre is None else {"id", *spellings(asked.centre.field)})
+    wanted = frozenset({"id"})
     if asked.shape is QueryShape.SEARCH:
         wanted |= query.asked.plan.recipe.reads
         if asked.event.reflections_only:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:
             wanted |= {ORDERED.get(order_by.field, order_by.field), *spellings(order_by.field)}
+    elif asked.event.order_by is not None and asked.centre is not None:
+        wanted |= {*spellings(asked.centre.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:

@@ -67,10 +67,10 @@ class Admission:
         query.retrieval.capabilities = capabilities
         _check_visible(query)
         wanted = [*on_fields(event.filters, "filters")]
-        if asked.centre is not None:
-            wanted.append(("order_by.geo_distance", asked.centre.within(1.0)))
-        elif event.order_by is not None and event.order_by.geo_distance is None:
+        if event.order_by is not None and event.order_by.geo_distance is None:
             _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        elif event.order_by is not None and asked.centre is not None:
+            wanted.append(("order_by.geo_distance", asked.centre.within(1.0)))
         if query.asked.plan.grouping is not None:
             self._check_values("group_by", query.asked.plan.grouping.field, "group", capabilities.groups)
         self._check_neighbours(query)

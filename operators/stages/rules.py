@@ -61,7 +61,9 @@ class RuledAdmission:
         if parsed is not None and parsed.expression is None and query.retrieval.capabilities.has("sparse"):
             ruling = ruling.expand(parsed.terms)
             self._add(query, ruling.expansions)
-        query.asked = replace(query.asked, ruling=replace(ruling, bound=asked.text))
+        if ruling.rewriting:
+            ruling = replace(ruling, bound=asked.text)
+        query.asked = replace(query.asked, ruling=ruling)
         # Answers and cursors are of this version, and of the rules that work: their conditions depend on the time.
         scope = query.cache.scope
         query.cache.scope = replace(scope, config_hash=f"{scope.config_hash} {ruling.version} {ruling.ids}")
