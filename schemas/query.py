@@ -9,6 +9,7 @@ Promises:
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from math import copysign
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
@@ -28,8 +29,8 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import DocumentFilters, FieldName, FilterField, Number, find_values, spellings
-from schemas.geo import GeoPoint, read_coordinates
+from schemas.filters import DocumentFilters, FieldName, FilterField, InCircle, Number, find_values, spellings
+from schemas.geo import GeoCircle, GeoPoint, read_coordinates
 from schemas.texts import nfc
 
 DEFAULT_LIMIT: Final = 20
@@ -81,9 +82,14 @@ class GeoDistance(GeoPoint):
         elements = (each for value in values for each in (value if isinstance(value, list) else [value]))
         return [self.coordinates.distance(at) for each in elements if (at := read_coordinates(each)) is not None]
 
+    def within(self, metres: float) -> InCircle:
+        """The filter for points that are less far away."""
+        area = GeoCircle(lat=self.lat, lon=self.lon, radius_m=metres)
+        return InCircle(field=self.field, op="geo_radius", value=area)
+
 
 class OrderBy(Strict):
-    """The order of results: by one indexed field, or in a search by the distance to a point."""
+    """The order of results: by one indexed field, or by the distance to a point."""
 
     named: FieldName | None = Field(default=None, alias="field")
     geo_distance: GeoDistance | None = None
@@ -93,6 +99,14 @@ class OrderBy(Strict):
     def field(self) -> str:
         """The field that is read."""
         return self.geo_distance.field if self.geo_distance is not None else self.named or ""
+
+    @property
+    def centre(self) -> GeoDistance | None:
+        """The point that the first results are nearest to; of the farthest ones that on the other side of the earth."""
+        point = self.geo_distance
+        if point is None or self.direction == "asc":
+            return point
+        return point.model_copy(update={"lat": -point.lat, "lon": point.lon - copysign(180, point.lon)})
 
     @model_validator(mode="after")
     def _one_order(self) -> Self:

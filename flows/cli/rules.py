@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from flows.assembly.delivery import connect
-from flows.assembly.query import rule_table
+from flows.assembly.query import expression_columns, rule_table
 from flows.cli.config import begin
 from flows.cli.ingestion import numbered_lines, read_to_ends
 from flows.cli.output import Config, emit, input_file, out, say, stderr
@@ -72,7 +72,7 @@ def rules(
             if namespace in {None, name}:
                 emit({"namespace": name, "id": each.id, **orjson.loads(each.value)})
     elif sets := table.of(namespace if namespace is not None else settings.defaults.namespace):
-        ruling = decide(sets, text, Circumstances(source, time(), lang))
+        ruling = decide(sets, text, Circumstances(source, time(), lang), columns=expression_columns(settings))
         ruling = ruling.expand(left := ruling.take_away())
         for each in ruling.rules:
             emit({"id": each.id, "then": orjson.loads(each.value)["then"]})

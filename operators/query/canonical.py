@@ -14,7 +14,7 @@ from operators.ranking.run import Alike, Facts, Matches
 from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away
 from operators.wire.reply import ReplyTo
-from schemas.query import Order, QueryEvent, QueryShape, Wish
+from schemas.query import GeoDistance, Order, QueryEvent, QueryShape, Wish
 from schemas.recipes.stages import Temporal, Wishes
 from schemas.result import Denial
 from schemas.texts import nfc
@@ -73,6 +73,12 @@ class Query:
         """The record after which an ordered lookup goes on."""
         cursor = self.cursor
         return cursor.position if cursor is not None and isinstance(cursor.position, After) else START
+
+    @property
+    def centre(self) -> GeoDistance | None:
+        """The point that the first results of a lookup are nearest to; None where no distance orders it."""
+        order = self.event.order_by
+        return order.centre if order is not None and self.shape is not QueryShape.SEARCH else None
 
     @property
     def extractor(self) -> str | None:

@@ -13,13 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from operators.access.filters import condition, matches_filter
+from operators.access.filters import matches_filter
 from operators.access.firewall import AccessFilter, find_forbidden
 from operators.query.backend_answers import Hits
+from operators.query.collection import Capabilities
 from operators.query.search import COUNTED, Condition, Count, Counts, Found, Program, Request, Words
 from schemas.facets import Facet
 from schemas.fields import rfc3339
 from schemas.filters import Bounds, DateRange, FieldFilter, Range, find_values, spellings
+from schemas.texts import nfc
 
 Payload = Mapping[str, Any]
 Shown = Mapping[str, Any]
@@ -29,11 +31,13 @@ _NO_HITS: Final = Hits([], [], [])
 
 
 class Matching(NamedTuple):
-    """The matches of some of the query's filters: their condition, and with words the search for the best `most`."""
+    """The matches of some of the query's filters, in a collection that is `able` to so much: their condition, and with
+    words the search for the best of them, as many as one search gives.
+    """
 
     where: Condition
     search: Callable[[], Program] | None
-    most: int
+    able: Capabilities
 
 
 def count_facets(
@@ -51,31 +55,30 @@ def count_facets(
     for left_out, together in alike.items():
         matched = matching(left_out)
         if matched.search is None:
-            counts = yield from _count(together, matched.where)
+            counts = yield from _count(together, matched)
         else:
-            counts = _read(together, (yield from matched.search()).hits, matched.most, guard)
+            counts = _read(together, (yield from matched.search()).hits, matched.able.most, guard)
         shown.update(zip(map(id, together), counts.facets, strict=True))
         found = counts if left_out is None else found
     return Found(_NO_HITS, counts=found._replace(facets=[shown[id(facet)] for facet in facets]))
 
 
-def _count(facets: Sequence[Facet], where: Condition) -> Generator[Request, Any, Counts]:
+def _count(facets: Sequence[Facet], matched: Matching) -> Generator[Request, Any, Counts]:
     """The counts among all that a condition matches, by the indexes of the fields."""
-    within = [{"must": [where, condition(each)]} for facet in facets for each in within_ranges(facet)]
+    where, able = matched.where, matched.able
+    within = [{"must": [where, able.condition(each)]} for facet in facets for each in within_ranges(facet)]
     number, *numbers = yield Count([where, *within])
     listed = [facet for facet in facets if facet.ranges is None]
     most = max((facet.limit + 1 if _by_count(facet) else COUNTED for facet in listed), default=0)
     answers = (yield Words([(facet.field, where) for facet in listed], most)) if listed else ()
     by_index, in_ranges = iter(answers), iter(numbers)
     shown = [
-        _show_values(
-            facet, (answer := next(by_index)).counts, exact=answer.exact and (not answer.cut or _by_count(facet))
-        )
+        _show_values(facet, *next(by_index))
         if facet.ranges is None
-        else _show_ranges(facet, [next(in_ranges) for _ in facet.ranges], exact=True)
+        else _show_ranges(facet, [next(in_ranges) for _ in facet.ranges], exact=able.exact)
         for facet in facets
     ]
-    return Counts(number, True, shown)
+    return Counts(number, able.exact, shown)
 
 
 def _read(facets: Sequence[Facet], hits: Hits, most: int, guard: AccessFilter | None) -> Counts:
@@ -84,7 +87,7 @@ def _read(facets: Sequence[Facet], hits: Hits, most: int, guard: AccessFilter | 
     forbidden = find_forbidden(guard, hits.ids, hits.payloads)
     payloads = [each for id_, each in zip(hits.ids, hits.payloads, strict=True) if id_ not in forbidden]
     shown = [
-        _show_values(facet, Counter(value for each in payloads for value in _values(each, facet.field)), exact=exact)
+        _show_values(facet, Counter(value for each in payloads for value in _values(each, facet.field)), False, exact)
         if facet.ranges is None
         else _show_ranges(
             facet,
@@ -118,17 +121,19 @@ def _by_count(facet: Facet) -> bool:
     return facet.order == "count" and facet.prefix is None
 
 
-def _show_values(facet: Facet, counts: Mapping[str | int, int], *, exact: bool) -> Shown:
-    start = facet.prefix.casefold() if facet.prefix is not None else ""
+def _show_values(facet: Facet, counts: Mapping[str | int, int], cut: bool, exact: bool) -> Shown:
+    """The values of the counts; `cut`: there may be others."""
+    start = nfc(facet.prefix).casefold() if facet.prefix is not None else ""
     fitting = [
         (value, count)
         for value, count in counts.items()
-        if not start or (isinstance(value, str) and value.casefold().startswith(start))
+        if not start or (isinstance(value, str) and nfc(value).casefold().startswith(start))
     ]
     by_value = sorted(fitting, key=lambda each: (isinstance(each[0], str), each[0]))
     ordered = sorted(by_value, key=lambda each: -each[1]) if facet.order == "count" else by_value
     values = [{"value": value, "count": count} for value, count in ordered[: facet.limit]]
-    return {"field": facet.field, "values": values, "more": len(fitting) > facet.limit, "exact": exact}
+    exact = exact and (not cut or _by_count(facet))
+    return {"field": facet.field, "values": values, "more": cut or len(fitting) > facet.limit, "exact": exact}
 
 
 def _show_ranges(facet: Facet, counts: Sequence[int], *, exact: bool) -> Shown:

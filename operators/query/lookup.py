@@ -7,6 +7,7 @@ records of the value, for these can be read for each page. Otherwise it is that 
 gives few records at a time is asked several times, and no lookup asks it without end.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,13 +17,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
 from operators.query.canonical import Query
-from operators.query.collection import ORDERED
+from operators.query.collection import ORDERED, Capabilities
 from operators.query.cursor import After
-from operators.query.search import Body, Condition, Found, Program, Scroll, narrow_by
+from operators.query.search import Body, Condition, Count, Found, Program, Scroll, narrow_by
 from operators.ranking.candidate import document
 from schemas.document import CREATED
 from schemas.errors import BackendBadResponse, Reason
-from schemas.query import QueryShape
+from schemas.query import GeoDistance, QueryShape
 
 MOST_SEEN: Final = 10_000
 """Records of one order value that a lookup passes over: each page asks for all of them again."""
@@ -32,6 +33,14 @@ REQUESTS: Final = 128
 
 TIED: Final = 1_000
 """Records of one value at most that are read for a page, to put them in the order of their documents' ids."""
+
+_FARTHEST: Final = 2.1e7
+_ROUNDING: Final = 1.0
+"""Metres: more than between any two points, and than two computations of a distance differ: near the antipode by .1."""
+
+_CIRCLES: Final = 8
+_ROUNDS: Final = 4
+"""Circles that are counted at once, and how often: the last ones differ by a hundredth."""
 
 _CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
 """Microseconds of 400 years."""
@@ -49,6 +58,10 @@ def look_up(body: Body, most: int, equal: Callable[[OrderValue], Condition] | No
         records = lookup.sort_tied((yield from lookup.first_page(body)))
     else:
         records = yield from _look_up_ordered(lookup, body, equal)
+    return _to_found(records)
+
+
+def _to_found(records: Sequence[Record]) -> Found:
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
     return Found(hits, [each.order_value for each in records])
 
@@ -78,6 +91,29 @@ def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue]
         # The rest begins at this value, and is of others.
         others = _with(body, "must_not", equal(value))
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
+
+
+def look_up_nearest(body: Body, centre: GeoDistance, after: OrderValue, able: Capabilities) -> Program:
+    """The records of a lookup that are nearest to a point, in the order of their distances, from that of `after` on.
+
+    No index has distances. So documents are counted in circles, until a small one has enough of them; these are read.
+    """
+
+    def within(radius: float) -> Condition:
+        return able.condition(centre.within(radius))
+
+    start, least, most = after or 0.0, _ROUNDING, _FARTHEST
+    rest = _with(body, "must_not", within(start - _ROUNDING)) if start > _ROUNDING else body
+    for _ in range(_ROUNDS):
+        radii = [least * (most / least) ** (step / _CIRCLES) for step in range(1, _CIRCLES + 1)]
+        numbers = yield Count([narrow_by(rest["filter"], within(radius)) for radius in radii])
+        at = min(bisect_left(numbers, body["limit"]), _CIRCLES - 1) if numbers[-1] > able.most else _CIRCLES - 1
+        least, most = radii[at - 1] if at else least, radii[at]
+        if numbers[at] <= able.most:
+            break
+    there = yield from _Lookup(able.most).read_tied(_with(rest, "must", within(most + _ROUNDING)), REQUESTS * able.most)
+    found = [Record(each.id, each.payload, m) for each in there if (m := min(centre.of(each.payload))) >= start]
+    return _to_found(sorted(sorted(found, key=_by_document), key=attrgetter("order_value"))[: body["limit"]])
 
 
 @dataclass(frozen=True, slots=True)

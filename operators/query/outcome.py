@@ -212,16 +212,15 @@ class Outcome:
     ) -> None:
         """Rank the candidates to the end; those that fit the query less than the plan wants are no results."""
         ranked, _ = second_phase(plan.recipe, Ranked([*self.candidates], self.run), self.rerank_scores, self.vectors)
-        found, least = Relevance(self.legs.get(VECTOR), self.run), plan.min_relevance
+        found, least, count = Relevance(self.legs.get(VECTOR), self.run), plan.min_relevance, len(ranked)
         # A relevance is no less than 0.
         if least > 0:
-            fitting = [each for each in ranked if (fit := found.of(each.id)) is None or fit >= least]
-            if ranked and not fitting:
-                self.warnings.append(f"no results: min_relevance leaves none of {len(ranked)} candidates ({least:g})")
-            ranked = fitting
+            ranked = [each for each in ranked if (fit := found.of(each.id)) is None or fit >= least]
         self.relevance = found
         if ruling is not None:
             ranked = ruling.rank(ranked, self.legs.get(PINNED), self.run)
+        if count and not ranked:
+            self.warnings.append(f"no results: min_relevance leaves none of {count} candidates ({least:g})")
         self.results = Results(ranked, plan.grouping, order_by, given, self.results.gone, ruling=ruling)
 
     def pick(self, stage: LlmRerank) -> None:

@@ -84,6 +84,8 @@ def total_of(asked: Query, outcome: Outcome) -> tuple[int, TotalRelation]:
     vectors, more or less: what the other legs alone found is no match, and counts where nothing else can be counted.
     """
     candidates, grouping, legs = outcome.candidates, outcome.results.grouping, outcome.legs.values()
+    # Words of examples are none that anybody asked for.
+    like = asked.event.like is not None and not (asked.text or asked.event.like.text)
     counts = outcome.counted.counts if outcome.counted is not None else None
     if (asked.plan.min_relevance > 0 and asked.shape is QueryShape.SEARCH) or asked.event.reflections_only:
         matching, found = [*legs], len(candidates)
@@ -93,7 +95,7 @@ def total_of(asked: Query, outcome: Outcome) -> tuple[int, TotalRelation]:
         # Earlier and later pages have others.
         more = outcome.more or asked.cursor is not None
         return len(candidates), TotalRelation.GTE if more else TotalRelation.EQ
-    elif not (matching := [leg for leg in legs if leg.name in _MATCHING and leg.status is LegStatus.OK]):
+    elif like or not (matching := [leg for leg in legs if leg.name in _MATCHING and leg.status is LegStatus.OK]):
         return len(candidates), TotalRelation.NEAREST
     else:
         held = set().union(*[leg.ids for leg in matching])
@@ -160,15 +162,9 @@ def result(
     if understood := outcome.run.understood or canonical.understood:
         answer["understood"] = [each.model_dump(mode="json") for each in understood]
     if (counted := outcome.counted) is not None:
-        counts = counted.counts
-        answer["legs"].append(
-            {
-                "name": FACETS,
-                "status": counted.status,
-                "reason": counted.reason,
-                "candidates": counts.matched if counts is not None else 0,
-            }
-        )
+        status, reason, counts = counted
+        found = counts.matched if counts is not None else 0
+        answer["legs"].append({"name": FACETS, "status": status, "reason": reason, "candidates": found})
         if counts is not None:
             answer["facets"] = counts.facets
     if asked.ruling is not None and asked.ruling.ids:

@@ -5,6 +5,7 @@ Rules of the rules:
 - A synonym holds for a condition, too, one step far: of words whose synonym is the condition's. Synonyms of synonyms
   do not count. Source: Algolia's rules, whose alternatives are one degree of separation away.
 - Conditions read the text as it came. Rewriting is next, and synonyms expand what it leaves. Source: Typesense.
+- Of a keyword expression nothing is rewritten or expanded: without its word, `NOT cheap` would ask for the opposite.
 - Boosts change scores behind all stages of the recipe, a bury goes before a boost, and a pin before a bury.
 - Pins count positions over all pages, in every order. Two of one position go by the ids of their rules, and the second
   moves down one position. A document that two rules pin is where the first id says. Source: Algolia's promotions.
@@ -13,7 +14,7 @@ Rules of the rules:
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,7 @@ from operators.query.rules import Circumstances, CompiledRule, Match, Phrase, Ru
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, rescore
 from operators.ranking.run import Run, ScoreExplanation, number
 from operators.text.analysis import Token, analyse
+from operators.text.expression import parse
 from schemas.filters import value_at
 from schemas.rule import Boost, Bury
 
@@ -48,21 +50,21 @@ class Ruling:
     """The rules that work for one query, in the order of their ids; they are taken once, and hold to its answer.
 
     `text` is the query's as it came, and `matches` are each set's in its words. `rules` are those whose conditions
-    hold, and `said` has the words of these conditions. `rewrites` is false if what would stand in place of the words
-    can't be asked. `bound` is the text that cursors are bound to: that which would be searched without rules.
-    `expansions` are those of the text that is searched.
+    hold, and `said` has the words of these conditions. `rewrites` is false for a keyword expression, and if what would
+    stand in place of the words can't be asked. `bound` is the text that cursors are bound to, if words are taken away:
+    that which would be searched without rules. `expansions` are those of the text that is searched.
     """
 
     sets: Sequence[RuleSet]
     text: str | None
     at: Circumstances
-    bound: str | None = None
-    words: Sequence[Word] = ()
-    matches: Sequence[Sequence[Match]] = ()
-    rules: Sequence[CompiledRule] = ()
-    said: Mapping[str, Sequence[Word]] = field(default_factory=dict)
-    rewrites: bool = True
+    words: Sequence[Word]
+    matches: Sequence[Sequence[Match]]
+    rules: Sequence[CompiledRule]
+    said: Mapping[str, Sequence[Word]]
+    rewrites: bool
     expansions: Sequence[Expansion] = ()
+    bound: str | None = None
 
     @property
     def version(self) -> str:
@@ -212,10 +214,10 @@ def _share(boost: Boost, payload: Payload) -> float:
     return amount / (amount + boost.half)
 
 
-def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, bound: str | None = None) -> Ruling:
+def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, columns: Mapping[str, str] = {}) -> Ruling:
     """The rules of these sets that hold for a query; a rule of one set hides those of its id in the sets behind.
 
-    `bound` is the text that its cursors are bound to.
+    `columns` are those that a keyword expression may name.
     """
     words = read_words(text) if text is not None else []
     matches = _match(sets, words)
@@ -228,7 +230,9 @@ def decide(sets: Sequence[RuleSet], text: str | None, at: Circumstances, bound: 
     for variant in islice(variants, _VARIANTS):
         found = _find(sets, variant, _match(sets, variant), at) | found
     rules, said = [found[id_][0] for id_ in sorted(found)], {id_: part for id_, (_, part) in found.items()}
-    return Ruling(sets, text, at, bound, words, matches, rules, said)
+    # Only a rule with words rewrites.
+    plain = not any(said.values()) or parse(text or "", columns).expression is None
+    return Ruling(sets, text, at, words, matches, rules, said, plain)
 
 
 def _match(sets: Sequence[RuleSet], words: Sequence[Word]) -> list[list[Match]]:

@@ -14,7 +14,7 @@ from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
 from operators.query.cursor import PoolSlice
 from operators.query.expression_conditions import exclusions, keyword_conditions, open_endings
 from operators.query.in_flight import InFlight
-from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
+from operators.query.lookup import equal, look_up, look_up_nearest, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
 from operators.query.search import (
     LEAVES,
@@ -35,7 +35,7 @@ from operators.text.terms import SparseVector
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.facets import Facet
-from schemas.filters import spellings
+from schemas.filters import Exists, spellings
 from schemas.query import QueryShape
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
@@ -192,12 +192,14 @@ class Bodies:
         """The documents that the filter matches, in the query's order, or the newest."""
         query, asked = draft.query, draft.query.asked
         body: Body = {"filter": draft.wanted, **draft.common}
-        order = wanted_order(asked)
-        orders = query.retrieval.capabilities.orders
+        able, explain = query.retrieval.capabilities, partial(self._explain, query)
+        if asked.event.order_by is not None and (centre := asked.centre) is not None:
+            nearest = partial(look_up_nearest, body, centre, asked.after.value, able)
+            return Search(lambda: search.or_explained(nearest(), explain), query.trace, asked.namespace)
+        order, orders, most = wanted_order(asked), able.orders, able.most
         undated = orders is not None and "created_at" not in orders
         # A cursor has the value where its page goes on.
         hidden = asked.shape is not QueryShape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
-        most, explain = query.retrieval.capabilities.most, partial(self._explain, query)
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
             return draft.search(lambda narrow: look_up(narrow(body), most), explain=explain)
@@ -215,20 +217,20 @@ class Bodies:
 
     def facets(self, _: str, draft: Draft, wanted: Sequence[Facet]) -> Search:
         """The counts of facets among what the query matches."""
-        query, guard, most = draft.query, draft.query.asked.access_filter, draft.query.retrieval.capabilities.most
+        query, guard, able = draft.query, draft.query.asked.access_filter, draft.query.retrieval.capabilities
         criteria = self._criteria(query)
-        by_words = KEYWORD in query.asked.plan.recipe.fusion.legs and query.retrieval.capabilities.keywords
+        by_words = KEYWORD in query.asked.plan.recipe.fusion.legs and able.keywords
         by_words = by_words and keywords_of(query) is not None
         reads = {facet.field for facet in wanted} | (guard.reads if guard is not None else frozenset())
-        common = {"limit": most, "with_payload": sorted(reads)}
+        common = {"limit": able.most, "with_payload": sorted(reads)}
 
         def matching(left_out: str | None) -> facets.Matching:
-            seen = self.seen(query, [each for each in criteria if each.fields != {left_out}])
+            seen = self.seen(query, [each for each in criteria if left_out is None or not each.is_on(left_out)])
             by_filters = Draft(query, seen, seen, common, None)
             start = self.keyword(KEYWORD, by_filters, None).start if by_words else None
-            return facets.Matching(seen, start, most)
+            return facets.Matching(seen, start, able)
 
-        own = frozenset(field for each in criteria if len(each.fields) == 1 for field in each.fields)
+        own = frozenset(facet.field for facet in wanted if any(each.is_on(facet.field) for each in criteria))
         return Search(lambda: facets.count_facets(wanted, matching, own, guard), query.trace)
 
     def _explain(self, query: InFlight, words: bool = False) -> Explanation:
@@ -263,6 +265,9 @@ class Bodies:
         for number, each in enumerate(event.filters):
             fields = frozenset(one.field for _, one in filters.on_fields([each], "filters"))
             criteria.append(Criterion(f"filters.{number}", fields, able.condition(each)))
+        if event.order_by is not None and (centre := query.asked.centre) is not None:
+            pointed = Exists(field=centre.field, op="exists", value=True)
+            criteria.append(Criterion("order_by", frozenset({centre.field}), able.condition(pointed)))
         if (like := event.like) is not None and like.every_id:
             # Examples are no results.
             others: Condition = {"must_not": [{"key": "id", "match": {"any": like.every_id}}]}
@@ -356,6 +361,8 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:
             wanted |= {ORDERED.get(order_by.field, order_by.field), *spellings(order_by.field)}
+    elif asked.event.order_by is not None and asked.centre is not None:
+        wanted |= {*spellings(asked.centre.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:

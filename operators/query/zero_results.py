@@ -31,6 +31,10 @@ class Criterion(NamedTuple):
     fields: frozenset[str]
     condition: Condition
 
+    def is_on(self, field: str) -> bool:
+        """True if it is on this field alone, in whichever of its spellings."""
+        return len(self.fields) == 1 and all({*spellings(each)} & {*spellings(field)} for each in self.fields)
+
 
 def explain_zero_results(
     visible: Condition, criteria: Sequence[Criterion], where: str, known: Iterable[str], *, words: bool

@@ -20,14 +20,10 @@ from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import FieldError, Reason, invalid
 from schemas.filters import AnyOf, Exists
-from schemas.query import Like, QueryShape
+from schemas.query import Like
 from schemas.result import FUZZY, RetrievalStage
 
 _NOT_EXCLUDED: Final = "NOT: filters of the collection need an index, and a searched field has none of its words"
-_NO_DISTANCES: Final = (
-    "a lookup is ordered by an index, and none has distances: give a text or a vector, or leave the order out and sort"
-    " by distance_m, which results have with a filter geo_radius"
-)
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
 
 
@@ -70,15 +66,14 @@ class Admission:
             capabilities = capabilities.without("dense_context", "sparse_context")
         query.retrieval.capabilities = capabilities
         _check_visible(query)
-        if event.order_by is not None and event.order_by.geo_distance is not None:
-            if asked.shape is not QueryShape.SEARCH:
-                raise invalid("order_by.geo_distance", _NO_DISTANCES, event.order_by.field)
-        elif event.order_by is not None:
+        wanted = [*on_fields(event.filters, "filters")]
+        if event.order_by is not None and event.order_by.geo_distance is None:
             _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        elif event.order_by is not None and asked.centre is not None:
+            wanted.append(("order_by.geo_distance", asked.centre.within(1.0)))
         if query.asked.plan.grouping is not None:
             self._check_values("group_by", query.asked.plan.grouping.field, "group", capabilities.groups)
         self._check_neighbours(query)
-        wanted = [*on_fields(event.filters, "filters")]
         for number, facet in enumerate(event.facets or ()):
             if facet.ranges is not None:
                 wanted.append((f"facets.{number}", within_ranges(facet)[0]))

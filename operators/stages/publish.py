@@ -111,7 +111,7 @@ class Publisher:
                 return None
             position = end
         # Rules read the text as it came, on each page: a cursor is bound to that.
-        text = asked.text if asked.ruling is None else asked.ruling.bound
+        text = asked.ruling.bound if asked.ruling is not None and asked.ruling.rewriting else asked.text
         bound = binding(cache.scope, text, asked.event.vector)
         known = state(cache.scope) if cache.scope.watermark is not None else None
         earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)

@@ -43,7 +43,8 @@ class RuledAdmission:
         searched = asked.shape is QueryShape.SEARCH and not asked.event.reflections_only
         if not sets or not searched or asked.denial is not None:
             return self.admit(query)
-        ruling = decide(sets, asked.event.text, Circumstances(asked.source, asked.now, asked.event.lang), asked.text)
+        at = Circumstances(asked.source, asked.now, asked.event.lang)
+        ruling = decide(sets, asked.event.text, at, self.admit.columns)
         try:
             query.asked = rewrite(asked, ruling)
             self.admit(query)
@@ -60,6 +61,8 @@ class RuledAdmission:
         if parsed is not None and parsed.expression is None and query.retrieval.capabilities.has("sparse"):
             ruling = ruling.expand(parsed.terms)
             self._add(query, ruling.expansions)
+        if ruling.rewriting:
+            ruling = replace(ruling, bound=asked.text)
         query.asked = replace(query.asked, ruling=ruling)
         # Answers and cursors are of this version, and of the rules that work: their conditions depend on the time.
         scope = query.cache.scope

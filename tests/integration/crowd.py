@@ -2,13 +2,14 @@
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.kafka.broker import Broker
 from operators.query.result import members
+from schemas.rule import rule_key
 from tests import qdrant_server
 from tests.integration import permitted
 from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
@@ -16,6 +17,7 @@ from tests.integration.attacks import HARMLESS, REFUSED, Attacks, fits
 from tests.integration.conversation import HEADER, Asked, Conversation, Message
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.integration.ruled import Key, Rulebook, Working, working
 from tests.kafka.registry import Registry
 from tests.tiers import sized
 
@@ -33,8 +35,10 @@ FORGETTING = 4
 
 CACHES = ("exact_cache", "semantic_cache")
 
+EFFECTS = ("pin", "bury", "boost", "rewrite", "synonyms")
 KINDS = {"exact_cache", "semantic_cache", "followed", "fast_path", "structured", "hybrid_merge", "page", "groups"}
 KINDS |= {"like", "passages", "hidden", "patched", "neighbours", "cursor_invalid", "cursor_expired"}
+KINDS |= {*EFFECTS, "not rewritten", "ruled anew", "cached under rules"}
 KINDS |= {"destination_not_allowed", "retrieval_mode_not_allowed", "policy_denied", "retrieval_firewall_denied"}
 """All that must have been seen, as `Run.kinds` names it.
 
@@ -54,6 +58,8 @@ class Run:
     world: World
     sources: Mapping[str, Policy]
     firewall: Policy
+    rulebook: Rulebook
+    _states: dict[str, list[int]] = field(default_factory=dict)
 
     def policy(self, query: Asked) -> Policy:
         """A source whose name no policy has gets the default one."""
@@ -72,6 +78,23 @@ class Run:
         """True if it was given the answer to another query, and not from a cache."""
         return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
 
+    def states(self, query: Asked) -> list[int]:
+        """The states of the rules by which it may have been answered."""
+        if query.id not in self._states:
+            self._states = self.rulebook.find_states(self.asked)
+        return self._states[query.id]
+
+    def rules(self, query: Asked) -> Working:
+        """The rules that must have worked for it."""
+        states = self.states(query)
+        return working(self.rulebook.states[states[0]], query, self.policy(query)) if states else Working({})
+
+    def is_ruled_anew(self, query: Asked, before: Asked) -> bool:
+        """True if the rules of its namespace may have changed since another query was answered."""
+        book, namespace, first = self.rulebook, query.event.get("namespace", "default"), min(self.states(before))
+        later = (at for at, sent in enumerate(book.sent) if at > first and sent <= query.ended)
+        return any(book.version(at, namespace) != book.version(first, namespace) for at in later)
+
     def kinds(self) -> set[str]:
         """The kinds of answers, dead letters and refusals that there have been."""
         found: set[str] = set()
@@ -82,13 +105,19 @@ class Run:
             there = {
                 "followed": self.followed(query),
                 "groups": any(hit.get("group", {}).get("results") for hit in results),
-                "patched": any(hit["payload"]["rev"] in self.world.patches for hit in hits),
+                "patched": any(hit["payload"].get("rev") in self.world.patches for hit in hits),
                 "neighbours": any(any(hit.get("neighbours", {}).values()) for hit in hits),
                 "passages": any(hit.get("passages") for hit in results),
                 "hidden": self.policy(query).get("hidden_fields") and results,
                 "like": "like" in query.event and results,
                 "page": query.given is not None and query.dead is None and self.denial(query) is None,
             }
+            if "rules" in query.answer.get("provenance", ()):
+                rules = self.rules(query)
+                there |= {effect: bool(rules.then(effect)) for effect in EFFECTS}
+                there["not rewritten"] = rules.refused
+                there["ruled anew"] = min(self.states(query), default=0) > len(self.rulebook.states) // 2
+                there["cached under rules"] = query.answer["retrieval_stage"] in CACHES
             found |= {kind for kind, seen in there.items() if seen}
         return found
 
@@ -131,13 +160,23 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             Conversation.with_(system) as conversation,
         ):
             system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
+            system.settings["kafka"]["topics"]["rules"] = f"rules-{directory.name}"
+            # Of one partition: its records have one order.
+            broker.create_topic(system.names["rules"], 1, {"cleanup.policy": "compact"})
+
+            def put(records: Sequence[tuple[Key, bytes | None]]) -> None:
+                keys = [rule_key(*key).decode() for key, _ in records]
+                system.produce("rules", [value for _, value in records], keys=keys)
+
+            rulebook = Rulebook(put)
+            rulebook.begin()
             system.settings["kafka"]["schema_registry"] = {"url": registry.base_url}
             commands = ("run --with-indexing",) if inside else ("index", "run")
             for flow in [system.start(command, replica=command[:3], wait=False) for command in commands]:
                 flow.wait_ready()
             world = World(conversation)
             named = [name for name in sources if name]
-            run = Run([], [], world, sources, guard)
+            run = Run([], [], world, sources, guard, rulebook)
             _converse(draw, run, named, Attacks(registry, named))
             yield run
 
@@ -147,7 +186,7 @@ def _converse(draw: random.Random, run: Run, sources: list[str], attacks: Attack
     world = run.world
     conversation, source = world.conversation, Random(draw, sources)
     # The story is the same as without attacks: no later query is drawn from them, or with their numbers.
-    chance = random.Random(SEED + 1)
+    chance, others = random.Random(SEED + 1), random.Random(SEED + 2)
 
     def write(query: Asked, plain: Message) -> Message:
         return attacks.write(query.attack, query, plain, chance) if query.attack is not None else plain
@@ -177,6 +216,7 @@ def _converse(draw: random.Random, run: Run, sources: list[str], attacks: Attack
             # Some of them come back, as later versions.
             world.forget(*where)
         world.write(changes)
+        run.rulebook.change(others)
         conversation.ask(queries[half:], write)
         conversation.wait_answered()
         asked += [query for query in queries if query.attack is None]

@@ -287,7 +287,11 @@ class World:
 
     def listing(self, query: Asked, policy: Policy, firewall: Policy) -> list[float]:
         """The times, newest first, undated last, of all that a lookup must find as long as nothing moves."""
+        return sorted((each.get("created_at", 0) for each in self.matching(query, policy, firewall)), reverse=True)
+
+    def matching(self, query: Asked, policy: Policy, firewall: Policy) -> list[dict[str, Any]]:
+        """All that its source may see and its filters pass, as long as nothing moves."""
         last = [self.true(name, query.sent, query.ended)[-1].event for name in self.of(query)]
         there = [each for each in last if each["op"] == "upsert" and visible(policy, firewall, each)]
         there = [each for each in there if not self.expired(each, query.sent)]
-        return sorted((each.get("created_at", 0) for each in there if wanted(query.event, each)), reverse=True)
+        return [each for each in there if wanted(query.event, each)]

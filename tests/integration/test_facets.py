@@ -4,13 +4,14 @@ judge is a plain reading of the documents.
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import pytest
 
 from bench.kafka.broker import Broker
+from schemas.geo import Coordinates
 from tests.integration.cascade import AskTogether, over
 from tests.integration.permitted import TIERS
 
@@ -31,7 +32,15 @@ SECTIONS: Final[Json] = {
         "sources": {"clerk": {"clearance": "internal"}, "guest": {"hidden_fields": ["price"]}},
     },
 }
-INDEXES: Final = {"brand": "keyword", "sizes": "integer", "price": "float", "new": "bool", "sold_at": "datetime"}
+INDEXES: Final = {
+    "brand": "keyword",
+    "sizes": "integer",
+    "price": "float",
+    "new": "bool",
+    "sold_at": "datetime",
+    "variants[].size": "keyword",
+    "spot": "geo",
+}
 QDRANT: Final[Json] = {"dimension": 4, "indexes": INDEXES, "timeout": 50}
 
 
@@ -52,6 +61,8 @@ def corpus() -> list[Json]:
             "price": round(draw.uniform(1, 100), 2),
             "new": draw.random() < 0.3,
             "sold_at": f"2026-{draw.randrange(1, 13):02d}-15T12:00:00Z",
+            "spot": {"lat": draw.uniform(-80, 80), "lon": draw.uniform(-180, 180)},
+            "variants": [{"size": size} for size in draw.sample("SML", draw.randrange(3))],
         }
         documents.append({name: value for name, value in document.items() if name != "brand" or draw.random() < 0.9})
     return documents
@@ -69,10 +80,17 @@ def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield together
 
 
+def values_of(document: Json, name: str) -> list[Any]:
+    """The values of a field, which may be one of the objects in a list, with brackets or without."""
+    if name.startswith("variants"):
+        return [each["size"] for each in document["variants"]]
+    value = document.get(name, [])
+    return value if isinstance(value, list) else [value]
+
+
 def passes(document: Json, wanted: Json) -> bool:
     """True if a document passes a filter."""
-    value = document.get(wanted["field"])
-    values = value if isinstance(value, list) else [value]
+    values = values_of(document, wanted["field"])
     match wanted["op"]:
         case "eq":
             return wanted["value"] in values
@@ -94,8 +112,8 @@ def within(value: Any, bounds: Mapping[str, Any]) -> bool:
     return above and number <= limits.get("lte", number) and number < limits.get("lt", number + 1)
 
 
-def matching(event: Json, left_out: str | None = None) -> list[Json]:
-    """The documents that a query matches, without its filters on one field."""
+def matching(event: Json, left_out: Collection[str] = ()) -> list[Json]:
+    """The documents that a query matches, without its filters on these fields."""
     tiers = TIERS[:2] if event.get("source") == "clerk" else TIERS[:1]
     words = set(event.get("text", "").split())
     return [
@@ -104,14 +122,14 @@ def matching(event: Json, left_out: str | None = None) -> list[Json]:
         if each["namespace"] == event.get("namespace", NAMESPACES[0])
         and each["classification"] in tiers
         and (not words or words.intersection(each["text"].split()))
-        and all(passes(each, wanted) for wanted in event.get("filters", ()) if wanted["field"] != left_out)
+        and all(passes(each, wanted) for wanted in event.get("filters", ()) if wanted["field"] not in left_out)
     ]
 
 
 def counts(event: Json, facet: Json) -> Json:
     """The counts of a facet, as a result has them."""
     name = facet["field"]
-    documents = matching(event, name if facet.get("exclude_own", True) else None)
+    documents = matching(event, {name, name.replace("[]", "")} if facet.get("exclude_own", True) else ())
     if "ranges" in facet:
         wanted = [{"field": name, "op": "range", "value": bounds} for bounds in facet["ranges"]]
         numbers = [sum(passes(each, within_it) for each in documents) for within_it in wanted]
@@ -122,8 +140,7 @@ def counts(event: Json, facet: Json) -> Json:
         return {"field": name, "ranges": shown, "more": False, "exact": True}
     found: Counter[Any] = Counter()
     for each in documents:
-        value = each.get(name, [])
-        found.update(value if isinstance(value, list) else [value])
+        found.update(values_of(each, name))
     start = facet.get("prefix", "").casefold()
     values = [(value, number) for value, number in found.items() if not start or value.casefold().startswith(start)]
     values.sort(key=lambda each: (-each[1], each[0]) if facet.get("order", "count") == "count" else (0, each[0]))
@@ -139,7 +156,10 @@ def utc(bound: Any) -> Any:
 
 def facet(draw: random.Random) -> Json:
     """A facet of any kind."""
-    wanted: Json = {"field": draw.choice([*INDEXES]), "exclude_own": draw.random() < 0.7}
+    wanted: Json = {
+        "field": draw.choice([name for name in INDEXES if name != "spot"]),
+        "exclude_own": draw.random() < 0.7,
+    }
     if wanted["field"] == "price" or (wanted["field"] == "sizes" and draw.random() < 0.3):
         return {**wanted, "ranges": [{"lt": 38}, {"gte": 38, "lt": 42}, {"gt": 41, "lte": 80}]}
     if wanted["field"] == "sold_at":
@@ -160,6 +180,7 @@ def condition(draw: random.Random) -> Json:
             {"field": "sizes", "op": "eq", "value": draw.randrange(36, 46)},
             {"field": "price", "op": "range", "value": {"lt": draw.randrange(10, 100)}},
             {"field": "new", "op": "eq", "value": draw.random() < 0.5},
+            {"field": draw.choice(["variants.size", "variants[].size"]), "op": "eq", "value": draw.choice("SML")},
         ]
     )
 
@@ -241,6 +262,28 @@ def test_words_that_no_document_has_are_said(ask: AskTogether) -> None:
     nowhere, found = ask([{"text": "zanzibar", "recipe": "keyword"}, {"text": "amber", "recipe": "keyword"}])
     assert [each for each in nowhere["warnings"] if "has a word of its text" in each]
     assert [each for each in found["warnings"] if "no results" in each] == []
+
+
+def test_a_lookup_lists_the_nearest_first(ask: AskTogether) -> None:
+    """In pages, all that match and have a point, which facets and totals count, too; a misspelt field is named."""
+    near: Json = {"field": "spot", "lat": 50.0, "lon": 8.0}
+    for direction in ("asc", "desc"):
+        order = {"geo_distance": near, "direction": direction}
+        event: Json = {"filters": [{"field": "new", "op": "eq", "value": True}], "order_by": order, "limit": 30}
+        metres: list[float] = []
+        cursor: Json = {}
+        while True:
+            [page] = ask([{**event, **cursor, "facets": []}])
+            metres += [hit["distance_m"] for hit in page["results"]]
+            assert (page["status"], page["total"]) == ("ok", len(matching(event)))
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        there = Coordinates(near["lat"], near["lon"])
+        expected = [there.distance(Coordinates(**each["spot"])) for each in matching(event)]
+        assert metres == pytest.approx(sorted(expected, reverse=direction == "desc"))
+    [nowhere] = ask([{**event, "order_by": {"geo_distance": {**near, "field": "spott"}}}])
+    assert [each for each in nowhere["warnings"] if "the field `spott` of order_by; did you mean `spot`?" in each]
 
 
 @pytest.mark.parametrize("ask", ["engine"], indirect=True)

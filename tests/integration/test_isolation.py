@@ -3,9 +3,10 @@
 The judge is `permitted`. A moment is judged by what was true at some time between a query's sending and its answer.
 """
 
+import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.integration import permitted
 from tests.integration.attacks import HARMLESS, REFUSED
 from tests.integration.conversation import Asked, is_its_own
 from tests.integration.crowd import KINDS, QUERIES, ROUNDS, SEED, Run, asking
+from tests.integration.ruled import CANARY, is_searched, rewritten
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +37,9 @@ def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
     complaints: Counter[str] = Counter()
     examples: dict[str, Any] = {}
     for query in run.asked:
+        ruled = rewritten(query, run.rules(query)) if query.answer else query
         for hit in members(query.answer) if query.answer else ():
-            complaint = run.world.complaint(query, hit, run.policy(query), run.firewall)
+            complaint = run.world.complaint(ruled, hit, run.policy(query), run.firewall)
             if complaint is not None:
                 complaints[complaint] += 1
                 examples.setdefault(complaint, (query, run.origin(query).sent, hit, run.world.story(hit)))
@@ -56,7 +59,8 @@ def test_nothing_forbidden_is_ever_counted(run: Run) -> None:
                 field: event[field] for field in ("classification", "labels", "subject") if field in event
             }
             hit: dict[str, Any] = {"id": name[3], "payload": {"rev": value["value"], **told}}
-            bare = replace(query, event={key: each for key, each in query.event.items() if key != "return"})
+            ruled = rewritten(query, run.rules(query))
+            bare = replace(ruled, event={key: each for key, each in ruled.event.items() if key != "return"})
             complaint = run.world.complaint(bare, hit, run.policy(query), run.firewall)
             complaints.update([complaint] if complaint is not None else [])
     assert counted
@@ -151,7 +155,8 @@ def test_a_cursor_is_good_for_its_own_query_alone(run: Run) -> None:
             assert query.dead in (None, "cursor_expired"), (query.dead, query.event, query.given.event)
             if query.dead is not None:
                 assert query.event["cursor_policy"] == "strict"
-                assert not run.world.still(query, run.origin(query.given).sent)
+                since = run.origin(query.given).sent
+                assert not run.world.still(query, since) or run.is_ruled_anew(query, query.given)
 
 
 def test_a_continued_page_repeats_no_id(run: Run) -> None:
@@ -219,6 +224,67 @@ def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
         found = [created[hit["payload"]["rev"]].get("created_at", 0) for hit in query.answer["results"]]
         assert found == listing, f"{query} {run.origin(query)}"
     assert looked_up.keys() >= {"fast_path", "structured"}
+
+
+def test_each_answer_names_the_rules_that_made_it(run: Run) -> None:
+    """By their version, of one state that was in force, never an earlier one than an answer before had; and by ids."""
+    for query in run.asked:
+        if query.answer:
+            named = query.answer["provenance"].get("rules") is not None
+            assert named == (is_searched(query) and run.denial(query) is None), query
+            assert run.states(query), (query, run.rulebook.sent)
+            expected = [*run.rules(query).rules] if named else []
+            assert query.answer.get("rules", []) == sorted(expected), query
+            said = any(each.startswith("rules:") for each in query.answer["warnings"])
+            assert said == (named and run.rules(query).refused), query
+
+
+def test_no_rule_tells_of_another_or_of_what_is_hidden(run: Run) -> None:
+    """An answer has the names and words of the rules that worked for it alone, and no value made of a hidden field."""
+    explained = 0
+    for query in run.asked:
+        assert {*CANARY.findall(json.dumps(query.answer))} <= (run.rules(query).canaries if query.answer else set())
+        hidden = run.policy(query).get("hidden_fields", [])
+        for hit in members(query.answer) if query.answer and hidden else ():
+            reads = any(f'"{field}"' in json.dumps(run.rules(query).rules) for field in hidden)
+            for step in hit.get("explanation", {}).get("stages", []):
+                explained += step["stage"] == "rules"
+                assert step["stage"] != "rules" or not reads or step["values"] == {}
+    assert explained
+
+
+def test_rules_do_what_they_say_with_what_may_be_seen(run: Run) -> None:
+    """Pins hold where their documents may be seen and pass the filters; the leg that finds them finds no other."""
+    pinned = 0
+    for query in run.asked:
+        since = min(query.sent, run.origin(query).sent) if query.answer else 0.0
+        if not query.answer.get("rules") or not run.world.still(query, since):
+            continue
+        rules, answer = run.rules(query), query.answer
+        like = query.event.get("like", {})
+        there = {
+            event["id"]: event for event in run.world.matching(rewritten(query, rules), run.policy(query), run.firewall)
+        }
+        pins = [pin for pin in rules.pins if pin[1] in there.keys() - {*like.get("ids", ()), *like.get("unlike", ())}]
+        legs = {leg["name"]: leg["candidates"] for leg in answer["legs"]}
+        assert legs.get("pinned", 0) == len(pins), (query, pins)
+        if query.given is not None or "group_by" in query.event:
+            continue
+        ids = [hit["id"] for hit in answer["results"]]
+        rest = [id_ for id_ in ids if id_ not in {each for _, each in pins}]
+        for position, id_ in pins:
+            pinned += 1
+            if position <= len(ids) and any(each in rest for each in ids[position - 1 :]):
+                assert ids[position - 1] == id_, (query, pins)
+        buried = [
+            any(each in bury.get("ids", []) or _has(there[each], bury) for bury in rules.then("bury")) for each in rest
+        ]
+        assert buried == sorted(buried), (query, rules)
+    assert pinned
+
+
+def _has(event: Mapping[str, Any], bury: Mapping[str, Any]) -> bool:
+    return bool(bury.get("filters")) and permitted.wanted({"filters": bury["filters"]}, event)
 
 
 def test_all_of_it_was_tried(run: Run) -> None:

@@ -82,7 +82,10 @@ def test_the_pages_example_finds_what_is_like_a_document(client: QueryClient) ->
 def test_pages_groups_and_explanations_are_those_of_a_search(client: QueryClient) -> None:
     """Two pages are one list; a group has one result; scores are explained."""
     like: Any = {"ids": ["sku-1207"], "unlike": ["sku-1212"]}
-    whole = ids(ask(client, like=like, limit=6))
+    every = ask(client, like=like, limit=6)
+    whole = ids(every)
+    # No word was asked for that documents could have.
+    assert every["total_relation"] == "nearest"
     assert {*whole}.isdisjoint({"sku-1207", "sku-1212"})
     first = ask(client, like=like, limit=3)
     second = ask(client, like=like, limit=3, cursor=first["next_cursor"])

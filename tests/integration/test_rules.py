@@ -127,6 +127,17 @@ def test_a_pin_holds_under_hybrid_search_with_reranking(shop: Shop) -> None:
     assert leg(result, "pinned")["candidates"] == 1
 
 
+def test_a_pin_holds_where_nothing_is_relevant(shop: Shop) -> None:
+    """It is the one result, and no warning says that there is none."""
+    said = "no results: min_relevance leaves none of 9 candidates (1)"
+    shop.only()
+    result = shop.ask("television", min_relevance=1.0, rerank=False)
+    assert (found(result), said in result["warnings"]) == ([], True)
+    shop.only(cinema={"when": TV, "then": {"pin": [pin("cinema", 1)]}})
+    result = shop.ask("television", min_relevance=1.0, rerank=False)
+    assert (found(result), said in result["warnings"]) == (["cinema"], False)
+
+
 def test_a_pin_that_the_filter_excludes_is_left_out(shop: Shop) -> None:
     """Typesense's `filter_curated_hits`, Algolia's `filterPromotes`: the next one moves up."""
     shop.only(two={"when": TV, "then": {"pin": [pin("cinema", 1), pin("bracket", 2)]}})
@@ -255,6 +266,8 @@ def test_words_are_redirected_to_an_order(shop: Shop) -> None:
     alone = shop.ask("Budget", limit=2)
     assert (found(alone), alone["rules"]) == (["energy", "sandals"], ["budget"])
     assert found(shop.ask("Budget", limit=2, cursor=alone["next_cursor"])) == ["bracket", "trainers"]
+    exactly = shop.ask("shoes NOT budget")
+    assert "rules" not in exactly
     dearest = shop.ask("budget shoes", filters=kind, order_by={"field": "price", "direction": "desc"})
     assert found(dearest)[0] == "boots"
 

@@ -236,6 +236,15 @@ def test_words_are_taken_away() -> None:
     assert ruling("shoes not dear now", {"r": cheap, "s": same, "t": dear}).take_away() == "shoes now"
 
 
+@pytest.mark.parametrize("text", ["shoes NOT cheap", '"cheap shoes"', "cheap*", "title:cheap shoes"])
+def test_a_keyword_expression_keeps_its_words(text: str) -> None:
+    """It says exactly what it looks for: without its word, the first would ask for the opposite. Other effects work."""
+    when, then = {"contains": "cheap"}, {"rewrite": {"order_by": {"field": "price"}}}
+    rules = {"r": {"when": when, "then": then}, "s": {"when": when, "then": {**then, **PIN}}}
+    made = decide(table(rules).of("n"), text, Circumstances(None, 0), columns={"title": "title"})
+    assert (made.take_away(), [*made.ids], [*made.pins]) == (text, ["s"], ["x"])
+
+
 DOCUMENTS = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=2)
 PINS = st.dictionaries(
     st.sampled_from(["r1", "r2", "r3"]),

@@ -11,7 +11,8 @@ from operators.stages.rerank import rank
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.indexing.documents import decoder
 from tests.operators.ranking.pools import vector
-from tests.operators.samples import admission, message, query
+from tests.operators.samples import STRICT, admission, message, query
+from tests.operators.stages.test_admit import Told
 from tests.operators.stages.test_publish import published
 
 BERLIN = {"lat": 52.5, "lon": 13.4}
@@ -56,14 +57,13 @@ def test_a_circle_says_the_distance(field: str) -> None:
     assert not any("distance_m" in hit for hit in published(ranked())["results"])
 
 
-def test_a_lookup_has_no_order_by_distance() -> None:
-    """The refusal says what to do."""
-    order = {"geo_distance": {"field": "at", **BERLIN}}
-    admission()(query(order_by=order))
-    with pytest.raises(
-        InputError, match=r"order_by\.geo_distance: a lookup is ordered by an index.*sort by distance_m"
-    ):
-        admission()(query(text=None, subject="s", order_by=order))
+def test_a_lookup_by_distance_needs_an_index_where_filters_need_one() -> None:
+    """It counts documents in circles, which a collection's strict mode refuses without an index."""
+    event: dict[str, Any] = {"text": None, "subject": "s", "order_by": {"geo_distance": {"field": "at", **BERLIN}}}
+    admission()(query(**event))
+    strict: Any = Told(limits=STRICT)
+    with pytest.raises(InputError, match=r"order_by\.geo_distance\.field: .*no index of type geo"):
+        admission(catalogue=strict)(query(**event))
 
 
 @pytest.mark.parametrize(
