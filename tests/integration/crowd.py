@@ -15,7 +15,7 @@ from tests.integration import permitted
 from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
 from tests.integration.attacks import HARMLESS, REFUSED, Attacks, fits
 from tests.integration.conversation import HEADER, Asked, Conversation, Message
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import PATIENCE, Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
 from tests.integration.ruled import Key, Rulebook, Working, working
 from tests.kafka.registry import Registry
@@ -139,7 +139,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             "qdrant": {
                 **qdrant,
                 # Rounds of hundreds of queries ask all legs at once, on a machine that others use, too.
-                "timeout": 60,
+                "timeout": PATIENCE,
                 "dimension": DIMENSION,
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
@@ -153,7 +153,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             },
             "firewall": guard,
             "cache": {"watermark_timeout": 1.0, "clock_bucket": 3600},
-            "limits": {"timeout": 60},
+            "limits": {"timeout": PATIENCE, "max_timeout": PATIENCE},
         }
         with (
             Deployment.on(broker, directory, lambda word: f"{word}-{directory.name}", settings) as system,
