@@ -210,14 +210,17 @@ def _converse(draw: random.Random, run: Run, sources: list[str], attacks: Attack
                     queries.insert(chance.randrange(len(queries)), Asked(event, known.source, attack=attack))
         where = draw.choice(everywhere)
         changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
-        half = len(queries) // 2
-        conversation.ask(queries[:half], write)
+        # What was answered of the first third can answer the second from the caches, before something changes.
+        third = len(queries) // 3
+        conversation.ask(queries[:third], write)
+        conversation.wait_answered()
+        conversation.ask(queries[third : 2 * third], write)
         if number % FORGETTING == FORGETTING - 1:
             # Some of them come back, as later versions.
             world.forget(*where)
         world.write(changes)
         run.rulebook.change(others)
-        conversation.ask(queries[half:], write)
+        conversation.ask(queries[2 * third :], write)
         conversation.wait_answered()
         asked += [query for query in queries if query.attack is None]
         run.asked += [query for query in queries if query.attack not in REFUSED]
