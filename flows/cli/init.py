@@ -155,7 +155,9 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
         yield "languages", _counts(mapping.languages)
     column, said = {each.name: each.column for each in mapping.profiles}, mapping.documents
     weights = mapping.qdrant.get("search_fields", {})
-    forms = dict(said.get("formats", {}))
+    forms = {
+        name: form if isinstance(form, str) else " or ".join(form) for name, form in said.get("formats", {}).items()
+    }
     forms |= {name: markup for markup in ("html", "markdown") for name in said.get(markup, {}).get("fields", ())}
     parts = {
         "searched": [f"{column.get(name, name)} {weight:g}" for name, weight in weights.items()],

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import languages, roles
+from operators.mapping.formats import Form, describe_times
 from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
@@ -119,7 +120,7 @@ def infer(
         qdrant=_drop_empty({**chosen, "bm25": bm25}),
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
-        remarks=[*describe_absent(named), *_describe_rows(rows, named, unused)],
+        remarks=[*describe_absent(named), *_describe_times(profiles), *_describe_rows(rows, named, unused)],
     )
 
 
@@ -129,6 +130,13 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TITLE, "none was found"
     if TEXT not in named:
         yield TEXT, "none was found: titles and the other searched fields are all there is"
+
+
+def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
+    """Remarks on fields of which only a part is times."""
+    for each in profiles:
+        if each.kind in {Kind.SHORT, Kind.IDENTIFIER, Kind.MIXED} and (reason := describe_times(each.values)):
+            yield "no times", f"{each.column}: {reason}"
 
 
 def _describe_rows(
@@ -230,7 +238,7 @@ def _count(each: FieldProfile) -> list[tuple[str, int]]:
 
 def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *, markup: bool) -> dict[str, Any]:
     """The forms of values, and the fields with markup. Times alone have both a role and a form."""
-    formats: dict[str, str] = {}
+    formats: dict[str, Form] = {}
     html, markdown = [], []
     for each in profiles:
         if each.kind is Kind.TIME and each.time:

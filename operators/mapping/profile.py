@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Final, Self
 
-from operators.mapping.formats import read_seconds, recognise_number, recognise_time
+from operators.mapping.formats import Form, read_seconds, recognise_number, recognise_times
 from schemas.filters import FIELD
 
 MOST: Final = 5000
@@ -143,9 +143,9 @@ class FieldProfile:
         return self.share(_MARKDOWN.search)
 
     @cached_property
-    def time(self) -> str | None:
-        """The format of its times; "" is rankstream's own, None says that they are no times."""
-        return recognise_time(self.values)
+    def time(self) -> Form | None:
+        """The format of its times, or several; "" is rankstream's own, None says that they are no times."""
+        return recognise_times(self.values)
 
     @cached_property
     def number(self) -> str | None:
