@@ -283,7 +283,9 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
     weights |= {each.name: roles.weigh(each) for each in searched}
     prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
-    read = [each.name for each in sorted(prose, key=lambda each: each.words)[:2]]
+    prose = sorted(prose, key=lambda each: each.words)[:2]
+    contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
+    read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
     indexes = {each.name: _index(each) for each in usable if roles.worth_filtering(each)}
     indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
     return {

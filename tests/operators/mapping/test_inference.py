@@ -147,3 +147,41 @@ def test_a_field_of_which_a_part_is_times_is_told() -> None:
     assert "updated_at" not in mapping.roles
     said = "changed: days and months cannot be told apart, such as in '03/04/2026'"
     assert ("no times", said) in mapping.remarks
+
+
+def variants(number: int, **more: Any) -> dict[str, Any]:
+    """One of six sizes and colours of an article, with a price and a stock of its own."""
+    size, colour = ["S", "M", "L"][number % 3], ["red", "green"][number % 6 // 3]
+    row = {
+        "id": f"N-{number}",
+        "title": f"Coat {number // 6}",
+        "text": f"A coat of {number // 6} layers, lined.",
+        "z": size,
+    }
+    return {**row, "y": colour, "maker": f"m{number // 6 % 9}", "stock": number * 37 % 101, "price": number * 7, **more}
+
+
+@pytest.mark.parametrize(
+    ("documents", "read"),
+    [
+        ([variants(number) for number in range(120)], ["title", "z", "y", "text"]),
+        ([variants(number, y="red") for number in range(120)], None),
+        ([variants(number, z=36 + number % 6, y="red") for number in range(120)], ["title", "z", "text"]),
+        ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),
+        ([*ARTICLES, *({**each, "e": str(each["a"])} for each in ARTICLES)], None),
+        ([article(number, z=["S", "M"][number % 2]) for number in range(40)], None),
+        ([variants(number, serial=f"{number * 7919:06}", z="S", y="red") for number in range(120)], None),
+    ],
+    ids=[
+        "sizes and colours",
+        "copies in part",
+        "sizes of shoes",
+        "copies",
+        "versions",
+        "no equal texts",
+        "serial numbers",
+    ],
+)
+def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read: list[str] | None) -> None:
+    """So they are no duplicates. Stocks and numbers that no other document has make no variants of copies."""
+    assert infer(documents, NOW).qdrant.get("read_fields") == read
