@@ -7,7 +7,17 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from schemas.errors import MAX_WORDED, join_first
-from schemas.fields import SCHEMA_VERSION, Documented, GivenId, Name, SchemaVersion, Strict, Timestamp, Vector
+from schemas.fields import (
+    SCHEMA_VERSION,
+    Documented,
+    DocumentId,
+    GivenId,
+    Name,
+    SchemaVersion,
+    Strict,
+    Timestamp,
+    Vector,
+)
 from schemas.filters import DocumentFilters
 from schemas.texts import nfc
 
@@ -160,7 +170,7 @@ class DocumentEvent(Documented):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     schema_version: SchemaVersion = SCHEMA_VERSION
-    id: GivenId
+    id: DocumentId
     op: _Op = "upsert"
     """`patch` changes the fields that it brings, and null removes one; the others stay."""
     text: Composed | None = None

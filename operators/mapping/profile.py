@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from functools import cached_property
+from html import unescape
 from statistics import fmean
 from typing import Any, Final, Self
 
@@ -69,6 +70,11 @@ def count_words(text: str) -> float:
 def has_tag(text: str) -> bool:
     """True if the text has a tag of HTML's: what else stands in angle brackets may be code."""
     return _TAG.search(text) is not None
+
+
+def drop_tags(text: str) -> str:
+    """The text of HTML without tags and entities, roughly."""
+    return unescape(_TAG.sub(" ", text)).strip()
 
 
 def _is_identifier(text: str) -> bool:
