@@ -63,7 +63,7 @@ def _write(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
-GivenId = Annotated[DocumentId, BeforeValidator(_write, json_schema_input_type=DocumentId | int)]
+AnyId = Annotated[DocumentId, BeforeValidator(_write, json_schema_input_type=DocumentId | int)]
 """The id of a document as people write it, who may have whole numbers; these are texts in the index."""
 
 

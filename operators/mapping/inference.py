@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from operators.mapping import languages, roles
 from operators.mapping.formats import Form, describe_times
-from operators.mapping.profile import PROSE, FieldProfile, Kind, drop_tags, profile
+from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
@@ -154,18 +154,12 @@ def _describe_rows(
         yield "only shown", ", ".join(f"{name} ({why})" for name, why in unused.items())
     if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
         yield "twice", f"{repeated} documents have the id of another one: the last, or the newest, stays"
-    filled = (row for name in (TITLE, TEXT) if name in named for row in _filled(named[name]))
-    if empty := len(rows) - len({*filled}):
+    if empty := len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}):
         yield "empty", f"{empty} documents have neither title nor text, and are refused"
     sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
     if large := sum(size > _MOST_BYTES for size in sizes):
         cure = "raise limits.max_document_bytes, and max.message.bytes of the topic"
         yield "too large", f"{large} documents are refused: {cure}"
-
-
-def _filled(each: FieldProfile) -> Iterator[int]:
-    """The documents with something to be read in a field; tags alone are nothing."""
-    return (row for row, value in each.rows.items() if each.html < _MARKED or drop_tags(str(value)))
 
 
 def _is_debezium(row: Mapping[str, Any]) -> bool:

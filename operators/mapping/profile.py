@@ -72,9 +72,10 @@ def has_tag(text: str) -> bool:
     return _TAG.search(text) is not None
 
 
-def drop_tags(text: str) -> str:
-    """The text of HTML without tags and entities, roughly."""
-    return unescape(_TAG.sub(" ", text)).strip()
+def _is_empty(text: str) -> bool:
+    """True if nothing of a text is to be read: it is white space, or tags around it."""
+    text = text.strip()
+    return not text or (text[0] in "<&" and not unescape(_TAG.sub("", text)).strip())
 
 
 def _is_identifier(text: str) -> bool:
@@ -224,7 +225,7 @@ def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
     def add(row: int, above: tuple[str, ...], members: Mapping[str, Any]) -> None:
         for name, value in members.items():
             names = (*above, name)
-            if value in (None, "", [], {}) or (isinstance(value, str) and not value.strip()):
+            if value in (None, "", [], {}) or (isinstance(value, str) and _is_empty(value)):
                 continue
             if isinstance(value, Mapping) and len(names) < _DEEPEST:
                 add(row, names, value)

@@ -233,11 +233,9 @@ def find_variants(
     words = [each for each in shared if each.kind in {Kind.SHORT, Kind.MEASURE}]
     numbers = [each for each in shared if each.kind in {Kind.NUMBER, Kind.IDENTIFIER}]
     chosen = list[FieldProfile]()
-    while words:
-        best = max(words, key=lambda each: (count_apart(*chosen, each), -each.distinct))
-        if count_apart(*chosen, best) == count_apart(*chosen):
-            break
-        chosen.append(best)
+    for each in sorted(words, key=count_apart, reverse=True):
+        if count_apart(*chosen, each) > count_apart(*chosen):
+            chosen.append(each)
     # Numbers tell anything apart, such as stocks, so sizes that are numbers come last, and the one with fewest values.
     tries = (chosen, *([*chosen, each] for each in sorted(numbers, key=lambda each: each.distinct)))
     return next((each for each in tries if count_apart(*each) >= _MOST_APART * len(equal)), [])
