@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from schemas.errors import MAX_WORDED, join_first
-from schemas.fields import SCHEMA_VERSION, Documented, DocumentId, Name, SchemaVersion, Strict, Timestamp, Vector
+from schemas.fields import SCHEMA_VERSION, AnyId, Documented, DocumentId, Name, SchemaVersion, Strict, Timestamp, Vector
 from schemas.filters import DocumentFilters
 from schemas.texts import nfc
 
@@ -143,7 +143,7 @@ def index_keys(columns: Iterable[str]) -> list[str]:
 class Edge(Strict):
     """A neighbour of a document, in the same namespace."""
 
-    to: DocumentId = Field(description="The neighbour's id.")
+    to: AnyId = Field(description="The neighbour's id.")
     weight: Finite = 1.0
 
 

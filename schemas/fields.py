@@ -59,6 +59,14 @@ QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 DocumentId = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 
+def _write(value: object) -> object:
+    return str(value) if type(value) is int else value
+
+
+AnyId = Annotated[DocumentId, BeforeValidator(_write, json_schema_input_type=DocumentId | int)]
+"""The id of a document as people write it, who may have whole numbers; these are texts in the index."""
+
+
 def _check_size(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
         raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")

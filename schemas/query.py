@@ -18,7 +18,7 @@ from schemas.facets import Facets
 from schemas.fields import (
     MAX_METADATA_BYTES,
     SCHEMA_VERSION,
-    DocumentId,
+    AnyId,
     MaybeName,
     Metadata,
     Name,
@@ -207,7 +207,7 @@ def _missing_if_blank(value: str | None) -> str | None:
 
 MAX_EXAMPLES: Final = 32
 
-_Examples = Annotated[list[DocumentId], Field(max_length=MAX_EXAMPLES)]
+_Examples = Annotated[list[AnyId], Field(max_length=MAX_EXAMPLES)]
 
 
 class Like(Strict):

@@ -41,8 +41,8 @@ WEIGHED_LEGS: Final = (FUZZY, KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
 BY_WORDS: Final = frozenset({FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED})
 """The legs whose scores are sums over the query's words or parts of words: a document with none of them has 0."""
 
-NO_FIELD: Final = "no results: no document has the field"
-"""The beginning of a warning that names fields of documents, in backticks."""
+NO_DOCUMENT: Final = "no results: no document "
+"""The beginning of a warning that may name fields of documents, in backticks."""
 
 
 class DenialCode(StrEnum):

@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
-from schemas.fields import DocumentId, Name, Strict, Timestamp
+from schemas.fields import AnyId, Name, Strict, Timestamp
 from schemas.filters import DocumentFilters, FieldName, Number
 from schemas.query import OrderBy
 
@@ -72,14 +72,14 @@ class Synonyms(Strict):
 class Pin(Strict):
     """One document at a fixed position of the results, if it matches the query's filters and may be seen."""
 
-    id: DocumentId
+    id: AnyId
     position: Annotated[int, Field(ge=1, le=200)] = Field(description="Position in the results of all pages, from 1.")
 
 
 class Bury(Strict):
     """Documents that go behind all others: these, or those that match all of the filters."""
 
-    ids: Annotated[list[DocumentId], Field(max_length=100)] = Field(default=[])
+    ids: Annotated[list[AnyId], Field(max_length=100)] = Field(default=[])
     filters: DocumentFilters = Field(default=[])
 
     @model_validator(mode="after")

@@ -285,7 +285,7 @@ def demo(
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    statuses = set()
+    statuses, read = set(), [each.read(corpus.settings) for each in filters or ()]
     with start_with_settings(corpus.settings, directory, provider) as running:
         source = corpus.name, corpus.documents, corpus.version
         ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
@@ -298,7 +298,7 @@ def demo(
             for number, text in enumerate(query or (QUERIES if documents is None else ()), 1):
                 spans.clear()
                 event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
-                event |= {"namespace": corpus.namespace, **({"filters": filters} if filters else {})}
+                event |= {"namespace": corpus.namespace, **({"filters": read} if read else {})}
                 [result] = query_client.ask([event], _ANSWER_TIMEOUT)
                 print_result(result, text, as_json, corpus.settings.documents.columns.get("title", "title"))
                 if not as_json:

@@ -299,7 +299,8 @@ def index_once(
         for each in others[: SHOWN - 1]:
             say(console, str(each))
         count = f"{len(ingested.rejected)} of {ingested.sent}"
-        raise InputError(DeadLetterClass.INVALID, f"{name}: {count} documents were rejected, first {first}")
+        cure = "--allow-rejected goes on without them"
+        raise InputError(DeadLetterClass.INVALID, f"{name}: {count} documents were rejected ({cure}), first {first}")
     if not console.is_terminal:
         say(console, f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest, encoding="ascii")

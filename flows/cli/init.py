@@ -155,10 +155,13 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
         yield "languages", _counts(mapping.languages)
     column, said = {each.name: each.column for each in mapping.profiles}, mapping.documents
     weights = mapping.qdrant.get("search_fields", {})
-    forms = dict(said.get("formats", {}))
+    forms = {
+        name: form if isinstance(form, str) else " or ".join(form) for name, form in said.get("formats", {}).items()
+    }
     forms |= {name: markup for markup in ("html", "markdown") for name in said.get(markup, {}).get("fields", ())}
     parts = {
         "searched": [f"{column.get(name, name)} {weight:g}" for name, weight in weights.items()],
+        "models read": [column.get(name, name) for name in mapping.qdrant.get("read_fields") or ()],
         "filtered": [f"{column.get(name, name)} ({kind})" for name, kind in mapping.qdrant.get("indexes", {}).items()],
         "read as": [f"{column[name]} ({form})" for name, form in forms.items()],
         "called": [f"{each} {name}" for name, each in said.get("columns", {}).items() if name not in ROLES],
@@ -225,7 +228,8 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
         "vectors": "Finds misspelt words.",
         "search_fields": "Fields that words are searched in, and their weights. Identifiers, found by their shape, and"
         " titles count twice. They are part of the index.",
-        "read_fields": "Fields that the models read.",
+        "read_fields": "Fields that the models read. Documents that differ in one of them, such as the sizes of an"
+        " article, are no duplicates.",
         "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
         "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.",
         "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"

@@ -123,8 +123,12 @@ def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = 
 
 
 def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool) -> None:
-    """Say where nothing was found, if that is so: the namespace may be another one, or no document may match."""
-    if result["status"] != "ok" or result["results"]:
+    """Say where nothing was found, if no filter is the cause: the namespace may be another one."""
+    # The help of all commands imports this module, too.
+    from schemas.result import NO_DOCUMENT
+
+    causes = (f"{NO_DOCUMENT}passes", f"{NO_DOCUMENT}has")
+    if result["status"] != "ok" or result["results"] or any(each.startswith(causes) for each in result["warnings"]):
         return
     matching = " that matches the filters" if filtered else ""
     say(stderr, f"nothing{matching} was found in the namespace {namespace}: --namespace searches another")

@@ -6,8 +6,9 @@ The client is the smallest producing service there can be; `query`, `console`, `
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, Self
 
@@ -21,10 +22,13 @@ from flows.cli.config import begin
 from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter
+from operators.mapping.formats import UNREADABLE, read_value
+from operators.mapping.own_names import OwnNames
 from operators.telemetry.export import tracer_provider
+from schemas.document import INDEXED, TIMES
 from schemas.errors import FatalDelivery
 from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
-from schemas.settings import Topics
+from schemas.settings import Settings, Topics
 
 MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
@@ -151,12 +155,39 @@ EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
 """A filter as a command takes it."""
 
 
+_READ_AS: Final = {"bool": "boolean", "datetime": "iso_utc"}
+"""Type of an index -> the format of a value, unless the field's column has another."""
+
+
 class FilterOption(dict[str, Any]):
-    """A filter of a query event."""
+    """A filter of a query event, as it was given."""
+
+    def read(self, _: Settings) -> dict[str, Any]:
+        """The filter as the flow takes it."""
+        return self
+
+
+class _Equality(FilterOption):
+    """FIELD=VALUE: the value is a text."""
+
+    def read(self, settings: Settings) -> dict[str, Any]:
+        """The filter with a value of the type of the field's index, read as those of the field's column are."""
+        documents, text = settings.documents, self["value"]
+        field = OwnNames(documents.columns).read(self)["field"]
+        own = "datetime" if field in TIMES else "keyword" if field in INDEXED else ""
+        kind = settings.qdrant.indexes.get(field, own)
+        form, value = documents.formats.get(field, _READ_AS.get(kind)), text
+        readers: list[Callable[[str], Any]] = [orjson.loads, *([partial(read_value, form)] if form else [])]
+        for read in readers:
+            with suppress(*UNREADABLE):
+                value = read(text)
+        if kind == "datetime":
+            return {**self, "op": "date_range", "value": {"gte": value, "lte": value}}
+        return {**self, "value": text if kind == "keyword" and not isinstance(value, str) else value}
 
 
 def parse_condition(text: str) -> FilterOption:
-    """Read a JSON object as in a query event, or FIELD=VALUE. Raises typer.BadParameter."""
+    """A JSON object as in a query event, or FIELD=VALUE, to be read. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
         try:
             return FilterOption(orjson.loads(text))
@@ -165,10 +196,7 @@ def parse_condition(text: str) -> FilterOption:
     field, equals, value = text.partition("=")
     if not (field and equals):
         raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
-    try:
-        return FilterOption(field=field, op="eq", value=orjson.loads(value))
-    except orjson.JSONDecodeError:
-        return FilterOption(field=field, op="eq", value=value)
+    return _Equality(field=field, op="eq", value=value)
 
 
 def filter_option(said: str) -> Any:
@@ -187,8 +215,8 @@ def query(
     filters: Annotated[
         list[FilterOption] | None,
         filter_option(
-            f"Condition on a field of the payload, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
-            " hold."
+            "Condition on a field of the payload, whose value is written as in the documents; or a filter as JSON, such"
+            f" as '{EXAMPLE}'; may be repeated: all must hold."
         ),
     ] = None,
     like: Annotated[
@@ -224,7 +252,8 @@ def query(
         raise typer.BadParameter("the pool is printed with --json", param_hint="--record")
     settings = begin(config)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
-    given: dict[str, Any] = {"text": text, "namespace": namespace, "filters": filters}
+    given: dict[str, Any] = {"text": text, "namespace": namespace}
+    given |= {"filters": [each.read(settings) for each in filters] if filters else None}
     given |= {"like": {"ids": like} if like else None}
     given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
     given |= {"explain": explain or None, "record": record or None, "debug": debug or None}

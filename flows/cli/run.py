@@ -175,7 +175,8 @@ def forget(
     settings = begin(config)
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
-    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or [], "updated_at": time.time()}
+    read = [each.read(settings) for each in filters or ()]
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": time.time()}
     names = OwnNames(settings.documents.columns)
     try:
         event = read_deletion(names.read(given))

@@ -67,6 +67,15 @@ _ASKS: Final = {
 }
 """Type of a value, and if doubles tell it apart -> the kinds of index that find it."""
 
+_VALUES: Final = {
+    Ask.KEYWORD: "a string",
+    Ask.INTEGER_RANGE: "a whole number",
+    Ask.FLOAT: "a number",
+    Ask.BOOL: "true or false",
+    Ask.DATETIME: "the times of a date_range",
+}
+"""Questions that an index answers by its type -> the values that find something there."""
+
 ORDERING: Final = frozenset({"integer", "float", "datetime"})
 """Types of indexes that give an order."""
 
@@ -156,6 +165,15 @@ def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Indexed) -
             refused = "the collection's strict mode refuses filters on fields without an index"
             problem = f"{refused}, and this one has no index of type {kinds}; add it to qdrant.indexes"
             raise FieldError(f"{place}.field", problem, each.field)
+
+
+def other_type(wanted: FieldFilter, indexed: Indexed) -> str | None:
+    """The type of the field's index and its values in words, if the filter's values are of another; else None."""
+    there = indexed.get(asked_paths(wanted, indexed)[0], frozenset())
+    kind = next((each for each in _VALUES if each in there), None)
+    if kind is None or missing_indexes(wanted, indexed) in (None, [Ask.PREFIX]):
+        return None
+    return f"indexed as {kind.partition(' ')[0]}: the value must be {_VALUES[kind]}"
 
 
 def _asks_of(values: Sequence[str | bool | int | float]) -> list[frozenset[Ask]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
+from operators.mapping.formats import Form
 from operators.mapping.inference import TITLE, DocumentMapping, describe_absent
 from operators.mapping.profile import FieldProfile
 from schemas.document import FILTERED, NAMESPACE, TEXT
@@ -125,11 +126,11 @@ def map_collection(mapping: DocumentMapping, layout: Layout) -> DocumentMapping:
     )
 
 
-def _is_read(role: str, form: str, values: list[Any]) -> bool:
+def _is_read(role: str, form: Form, values: list[Any]) -> bool:
     """True if a field of another tool's can have this role as it is written: namespaces are texts, times of a form."""
     if role == NAMESPACE:
         return set(map(type, values)) == {str}
-    return role in {"id", TITLE, TEXT, "lang"} or form in _FORMS
+    return role in {"id", TITLE, TEXT, "lang"} or _FORMS.issuperset([form] if isinstance(form, str) else form)
 
 
 def _path(each: FieldProfile) -> str:

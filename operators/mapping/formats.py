@@ -2,6 +2,7 @@
 
 Rules:
 - A format is recognised if each sample is of it: one value that is not would be refused or lost later.
+- A column may have times of several formats, if no value has two readings. 3/4/2026 has, unless a day over 12 tells.
 - A time comes out as RFC 3339, and is in UTC where it has no offset.
 - A date that a database writes for "none", such as 0000-00-00 or the second 0, is no value.
 - 13 digits may be a time in milliseconds or the number of an article (EAN), and ten digits one in seconds or a number
@@ -10,6 +11,7 @@ Rules:
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -36,6 +38,8 @@ _BOOLEANS: Final = {
 }
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d(?::?\d\d)?))?)?")
 _SECONDS: Final = re.compile(r"\d{9,10}\.\d+")
+_RFC2822: Final = re.compile(r"(?:\w{,3},|\d).*(?<![AP]M)", re.IGNORECASE | re.DOTALL)
+"""Its reader passes over what it does not know, such as the half of a day."""
 _NO_DATE: Final = re.compile(r"0000-00-00.*")
 
 _UNITS: Final = {"unix": 1.0, "unix_ms": 1e-3, "unix_us": 1e-6}
@@ -54,15 +58,26 @@ _CLOCKS: Final = ("", " %H:%M:%S", " %H:%M", ", %H:%M", ", %H:%M:%S", " %I:%M %p
 PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES))
 """Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
 
+Form = str | Sequence[str]
+"""A format, or those of a column that has several: the first that reads a value counts."""
+
+_LONGEST: Final = 64
+"""Characters of a time at most."""
+
 UNREADABLE: Final = (AttributeError, OverflowError, TypeError, ValueError)
 """Errors of a value that is not of a format."""
 
 
-def read_value(form: str, value: Any) -> Any:
+def read_value(form: Form, value: Any) -> Any:
     """The value that the text or number stands for in this format; None if it stands for no value.
 
     Raises one of UNREADABLE for a value that is not of it.
     """
+    if not isinstance(form, str):
+        *others, form = form
+        for each in others:
+            with suppress(*UNREADABLE):
+                return read_value(each, value)
     if isinstance(value, str):
         value = value.strip()
         if not value or (form not in _READERS and _NO_DATE.fullmatch(value)):
@@ -117,7 +132,7 @@ def _seconds(form: str, value: Any) -> float:
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def read_seconds(form: str, value: Any) -> float | None:
+def read_seconds(form: Form, value: Any) -> float | None:
     """Unix seconds of a time in this format, "" for rankstream's own; None if it is none."""
     try:
         found = read_value(form, value) if form else value
@@ -134,6 +149,52 @@ def _fit(read: Callable[[Any], object], values: Iterable[Any]) -> bool:
     except UNREADABLE:
         return False
     return True
+
+
+def recognise_times(values: Sequence[Any]) -> Form | None:
+    """The format of these times as `recognise_time` has it, or the formats of a column that has several."""
+    if (one := recognise_time(values)) is not None or len(groups := _by_shape(values)) < 2:
+        return one
+    found = dict[str, None]()
+    for group in groups:
+        if (form := _recognise_group(group)) is None:
+            return None
+        found[form] = None
+    readings = ({read_seconds(form, value) for form in found} - {None} for value in values)
+    return [*found] if all(len(each) < 2 for each in readings) else None
+
+
+def describe_times(values: Sequence[Any]) -> str | None:
+    """The reason why values are no times though a fifth of them read as such; None if fewer do."""
+    groups = [each for each in _by_shape(values) if re.match(r"\D*\d+\D+\d", str(each[0]))]
+    times = [value for group in groups if recognise_time(group[:1]) is not None for value in group]
+    if not times or len(times) < len(values) / 5:
+        return None
+    other = next((value for value in values if value not in times), None)
+    if other is None:
+        return f"days and months cannot be told apart, such as in {times[-1]!r}"
+    return f"{len(times)} of {len(values)} values read as times, and others do not, such as {other!r:.60}"
+
+
+def _by_shape(values: Sequence[Any]) -> list[list[Any]]:
+    """Values that one format may read: texts with digits and letters at the same places, and numbers."""
+    groups: dict[object, list[Any]] = {}
+    for value in values:
+        text = value.strip()[:_LONGEST] if isinstance(value, str) else ""
+        shape = re.sub(r"[^\W\d_]", "a", re.sub(r"\d\d?", "0", text)) or type(value)
+        if not _NO_DATE.fullmatch(text):
+            groups.setdefault(shape, []).append(value)
+    return [*groups.values()]
+
+
+def _recognise_group(values: Sequence[Any]) -> str | None:
+    """The format of times of one shape; None if there is none, or days and months cannot be told apart."""
+    form = recognise_time(values)
+    if not form:
+        return form if form is None else "iso_utc" if isinstance(values[0], str) else "unix"
+    swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form)
+    ours, others = ([read_seconds(each, value) for value in values] for each in (form, swapped))
+    return form if None in others or ours == others else None
 
 
 def recognise_time(values: Sequence[Any]) -> str | None:
@@ -156,7 +217,7 @@ def _recognise_pattern(texts: Sequence[str]) -> str | None:
     found = next((form for form in PATTERNS if _fit(partial(read_value, form), texts)), None)
     if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
         return found
-    dated = all("," in text[:4] or text[:1].isdigit() for text in texts)
+    dated = all(_RFC2822.fullmatch(text) for text in texts)
     return "rfc2822" if dated and _fit(partial(read_value, "rfc2822"), texts) else None
 
 

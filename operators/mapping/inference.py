@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import languages, roles
+from operators.mapping.formats import Form, describe_times
 from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
@@ -67,6 +68,11 @@ class DocumentMapping:
     languages: Sequence[tuple[str, int]]
     namespaces: Sequence[tuple[str, int]]
     remarks: Sequence[tuple[str, str]]
+
+    @property
+    def own_form(self) -> bool:
+        """True if each document has an id and a text under rankstream's names."""
+        return self.documents.get("ids") != "content" and {"id", TEXT}.isdisjoint(self.documents.get("columns", ()))
 
     def settings(self) -> dict[str, Any]:
         """Both sections, as far as they say something."""
@@ -119,7 +125,7 @@ def infer(
         qdrant=_drop_empty({**chosen, "bm25": bm25}),
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
-        remarks=[*describe_absent(named), *_describe_rows(rows, named, unused)],
+        remarks=[*describe_absent(named), *_describe_times(profiles), *_describe_rows(rows, named, unused)],
     )
 
 
@@ -129,6 +135,13 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TITLE, "none was found"
     if TEXT not in named:
         yield TEXT, "none was found: titles and the other searched fields are all there is"
+
+
+def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
+    """Remarks on fields of which only a part is times."""
+    for each in profiles:
+        if each.kind in {Kind.SHORT, Kind.IDENTIFIER, Kind.MIXED} and (reason := describe_times(each.values)):
+            yield "no times", f"{each.column}: {reason}"
 
 
 def _describe_rows(
@@ -230,7 +243,7 @@ def _count(each: FieldProfile) -> list[tuple[str, int]]:
 
 def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *, markup: bool) -> dict[str, Any]:
     """The forms of values, and the fields with markup. Times alone have both a role and a form."""
-    formats: dict[str, str] = {}
+    formats: dict[str, Form] = {}
     html, markdown = [], []
     for each in profiles:
         if each.kind is Kind.TIME and each.time:
@@ -275,7 +288,9 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
     weights |= {each.name: roles.weigh(each) for each in searched}
     prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
-    read = [each.name for each in sorted(prose, key=lambda each: each.words)[:2]]
+    prose = sorted(prose, key=lambda each: each.words)[:2]
+    contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
+    read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
     indexes = {each.name: _index(each) for each in usable if roles.worth_filtering(each)}
     indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
     return {

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from schemas.errors import FieldError
 from schemas.fields import merge_objects
 from schemas.filters import KEY, names_of, rename
-from schemas.result import NO_FIELD
+from schemas.result import NO_DOCUMENT
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -90,8 +90,10 @@ class OwnNames:
         for part in ("understood", "facets"):
             if part in event:
                 own[part] = [self._write_field(each) for each in event[part]]
-        if any(each.startswith(NO_FIELD) for each in event.get("warnings", ())):
-            own["warnings"] = [self.reword(each) if each.startswith(NO_FIELD) else each for each in event["warnings"]]
+        if any(each.startswith(NO_DOCUMENT) for each in event.get("warnings", ())):
+            own["warnings"] = [
+                self.reword(each) if each.startswith(NO_DOCUMENT) else each for each in event["warnings"]
+            ]
         return own
 
     def _write_hit(self, hit: Mapping[str, Any]) -> dict[str, Any]:

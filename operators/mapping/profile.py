@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from functools import cached_property
+from html import unescape
 from statistics import fmean
 from typing import Any, Final, Self
 
-from operators.mapping.formats import read_seconds, recognise_number, recognise_time
+from operators.mapping.formats import Form, read_seconds, recognise_number, recognise_times
 from schemas.filters import FIELD
 
 MOST: Final = 5000
@@ -69,6 +70,12 @@ def count_words(text: str) -> float:
 def has_tag(text: str) -> bool:
     """True if the text has a tag of HTML's: what else stands in angle brackets may be code."""
     return _TAG.search(text) is not None
+
+
+def _is_empty(text: str) -> bool:
+    """True if nothing of a text is to be read: it is white space, or tags around it."""
+    text = text.strip()
+    return not text or (text[0] in "<&" and not unescape(_TAG.sub("", text)).strip())
 
 
 def _is_identifier(text: str) -> bool:
@@ -143,9 +150,9 @@ class FieldProfile:
         return self.share(_MARKDOWN.search)
 
     @cached_property
-    def time(self) -> str | None:
-        """The format of its times; "" is rankstream's own, None says that they are no times."""
-        return recognise_time(self.values)
+    def time(self) -> Form | None:
+        """The format of its times, or several; "" is rankstream's own, None says that they are no times."""
+        return recognise_times(self.values)
 
     @cached_property
     def number(self) -> str | None:
@@ -218,7 +225,7 @@ def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
     def add(row: int, above: tuple[str, ...], members: Mapping[str, Any]) -> None:
         for name, value in members.items():
             names = (*above, name)
-            if value in (None, "", [], {}) or (isinstance(value, str) and not value.strip()):
+            if value in (None, "", [], {}) or (isinstance(value, str) and _is_empty(value)):
                 continue
             if isinstance(value, Mapping) and len(names) < _DEEPEST:
                 add(row, names, value)

@@ -11,6 +11,7 @@ Rules:
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median_low
 from typing import Final
@@ -44,6 +45,15 @@ _MOST_TITLE: Final = 20.0
 
 _LEAST_TITLE: Final = 1.5
 """Score of a title at least."""
+
+_FEW_EQUAL: Final = 0.01
+"""Share of documents whose content others have, up to which these are chance."""
+
+_SHARED: Final = 0.5
+"""Uniqueness below which a field's values are those of other documents, too: colours are, and serial numbers not."""
+
+_MOST_APART: Final = 0.8
+"""Share of the documents of equal contents that fields tell apart if these are variants."""
 
 _SAMPLE: Final = 200
 """Documents whose titles are looked up in their texts."""
@@ -195,3 +205,37 @@ def _worth_searching(each: FieldProfile) -> bool:
 def weigh(each: FieldProfile) -> float:
     """The weight of a field that is searched."""
     return 2.0 if each.kind is Kind.IDENTIFIER else 1.0
+
+
+def find_variants(
+    others: Iterable[FieldProfile], contents: Sequence[FieldProfile], id_: FieldProfile | None
+) -> list[FieldProfile]:
+    """The fields that tell documents of equal contents apart, such as the size and the colour of an article.
+
+    Empty where hardly any contents are equal, or where many of these documents are copies.
+    """
+    # Of an id's versions the last: they are one document.
+    rows = {id_.rows.get(row, row) if id_ is not None else row: row for each in contents for row in sorted(each.rows)}
+    content = {row: tuple(str(each.rows.get(row, "")).strip() for each in contents) for row in rows.values()}
+    counts = Counter(content.values())
+    equal = [row for row, found in content.items() if counts[found] > 1]
+    if len(equal) <= _FEW_EQUAL * len(content):
+        return []
+
+    shared = [each for each in others if not each.listed and each.uniqueness < _SHARED]
+    # A copy without a field differs in nothing by it.
+    same = {(each, content[row]): each.rows[row] for each in shared for row in equal if row in each.rows}
+
+    def count_apart(*fields: FieldProfile) -> int:
+        values = ([str(each.rows.get(row, same.get((each, content[row])))) for each in fields] for row in equal)
+        return len({(content[row], *found) for row, found in zip(equal, values, strict=True)})
+
+    words = [each for each in shared if each.kind in {Kind.SHORT, Kind.MEASURE}]
+    numbers = [each for each in shared if each.kind in {Kind.NUMBER, Kind.IDENTIFIER}]
+    chosen = list[FieldProfile]()
+    for each in sorted(words, key=count_apart, reverse=True):
+        if count_apart(*chosen, each) > count_apart(*chosen):
+            chosen.append(each)
+    # Numbers tell anything apart, such as stocks, so sizes that are numbers come last, and the one with fewest values.
+    tries = (chosen, *([*chosen, each] for each in sorted(numbers, key=lambda each: each.distinct)))
+    return next((each for each in tries if count_apart(*each) >= _MOST_APART * len(equal)), [])

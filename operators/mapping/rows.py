@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from operators.mapping.formats import UNREADABLE, read_value
+from operators.mapping.formats import UNREADABLE, Form, read_value
 from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import names_of, value_at
 from schemas.settings.delivery import DocumentSettings
@@ -112,7 +112,7 @@ def name_by_texts(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, **{name: str(event[name]) for name in _NAMES if type(event.get(name)) is int}}
 
 
-def _try_read(form: str, value: Any) -> Any:
+def _try_read(form: Form, value: Any) -> Any:
     try:
         return read_value(form, value)
     except UNREADABLE:

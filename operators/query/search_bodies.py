@@ -236,7 +236,8 @@ class Bodies:
     def _explain(self, query: InFlight, words: bool = False) -> Explanation:
         """Why the query found nothing; `words`: it searched for its words alone."""
         asked, known = query.asked, query.retrieval.capabilities.fields
-        seen = [name for name in known if not name.startswith("_") and not is_hidden(name, asked.plan.hidden)]
+        shown = (name for name in known if not name.startswith("_") and not is_hidden(name, asked.plan.hidden))
+        seen = {name: known[name] for name in shown}
         where = f"the namespace {asked.namespace!r} of the destination {asked.destination!r}"
         criteria = self._criteria(query)
         return explain_zero_results(self.seen(query), criteria, where, seen, words=words)
@@ -263,8 +264,9 @@ class Bodies:
             Criterion(key, frozenset({key}), filters.equal_to(key, value)) for key, value in scopes if value is not None
         ]
         for number, each in enumerate(event.filters):
-            fields = frozenset(one.field for _, one in filters.on_fields([each], "filters"))
-            criteria.append(Criterion(f"filters.{number}", fields, able.condition(each)))
+            ones = [one for _, one in filters.on_fields([each], "filters")]
+            fields = frozenset(one.field for one in ones)
+            criteria.append(Criterion(f"filters.{number}", fields, able.condition(each), ones))
         if event.order_by is not None and (centre := query.asked.centre) is not None:
             pointed = Exists(field=centre.field, op="exists", value=True)
             criteria.append(Criterion("order_by", frozenset({centre.field}), able.condition(pointed)))

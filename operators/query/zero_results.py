@@ -2,20 +2,22 @@
 
 The causes are looked for in this order, and the first that is there is said:
 - Nothing that the query may see is in its namespace, destination and collection.
-- A filter that no document passes; its field, if no document has that.
+- A filter that no document passes; its field, if no document has that, or the type of the field's index, if no value
+  of that type was asked for.
 - The filters, which documents pass one by one, and no document all together.
 - The words of the text, where nothing else is searched by.
 
 All counts are of documents that the query may see, so that they tell of no other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+from operators.access.indexes import Indexed, other_type
 from operators.query.search import Condition, Count, Explanation, narrow_by
-from schemas.filters import spellings
-from schemas.result import NO_FIELD
+from schemas.filters import FieldFilter, spellings
+from schemas.result import NO_DOCUMENT
 
 MOST: Final = 32
 """Criteria that are counted at most: the first ones."""
@@ -25,11 +27,15 @@ _TOGETHER: Final = "no results: no document passes all filters together, and eac
 
 
 class Criterion(NamedTuple):
-    """One condition that a query sets: its path in the event, the payload fields that it reads, and Qdrant's form."""
+    """One condition that a query sets: its path in the event, the payload fields that it reads, and Qdrant's form.
+
+    `filters` are those on fields that it is made of, if it is a filter.
+    """
 
     path: str
     fields: frozenset[str]
     condition: Condition
+    filters: Sequence[FieldFilter] = ()
 
     def is_on(self, field: str) -> bool:
         """True if it is on this field alone, in whichever of its spellings."""
@@ -37,12 +43,12 @@ class Criterion(NamedTuple):
 
 
 def explain_zero_results(
-    visible: Condition, criteria: Sequence[Criterion], where: str, known: Iterable[str], *, words: bool
+    visible: Condition, criteria: Sequence[Criterion], where: str, known: Indexed, *, words: bool
 ) -> Explanation:
     """The warnings that say why nothing was found.
 
     `visible` is the condition of all that the query may see, `where` names the namespace in words, `known` are fields
-    that there are. `words`: the query's words were searched for, and nothing else was.
+    that there are, with their indexes. `words`: the query's words were searched for, and nothing else was.
     """
     counted = criteria[:MOST]
     every, there, *alone = yield Count(
@@ -62,19 +68,22 @@ def explain_zero_results(
     fields = [field for each in impossible for field in sorted(each.fields)]
     having = yield Count([narrow_by(visible, _has(field)) for field in fields])
     missing = {field for field, number in zip(fields, having, strict=True) if not number}
-    names = sorted({*known} - missing)
-    return [warning for each in impossible for warning in _impossible(each, missing, names)]
+    there_are = {name: asks for name, asks in known.items() if name not in missing}
+    return [warning for each in impossible for warning in _impossible(each, missing, there_are)]
 
 
 def _has(field: str) -> Condition:
     return {"should": [{"must_not": [{"is_empty": {"key": path}}]} for path in spellings(field)]}
 
 
-def _impossible(criterion: Criterion, missing: set[str], names: Sequence[str]) -> list[str]:
-    absent = sorted(criterion.fields & missing)
-    if not absent:
-        return [f"no results: no document passes {criterion.path}"]
-    return [f"{NO_FIELD} `{field}` of {criterion.path}{_like(field, names)}" for field in absent]
+def _impossible(criterion: Criterion, missing: set[str], known: Indexed) -> list[str]:
+    if absent := sorted(criterion.fields & missing):
+        names = sorted(known)
+        return [f"{NO_DOCUMENT}has the field `{field}` of {criterion.path}{_like(field, names)}" for field in absent]
+    types = [f": `{each.field}` is {other}" for each in criterion.filters if (other := other_type(each, known))]
+    fields = ", ".join(f"`{each}`" for each in sorted({each.field for each in criterion.filters}))
+    said = types or [f" ({fields})" if fields else ""]
+    return [f"{NO_DOCUMENT}passes {criterion.path}{each}" for each in said]
 
 
 def _like(field: str, names: Sequence[str]) -> str:

@@ -367,10 +367,11 @@ class DocumentSettings(Section):
         description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
         " id gets a digest of its content as its id. Default: text.",
     )
-    formats: Newer[Point[dict[str, Format]]] = Field(default={})
+    formats: Newer[Point[dict[str, Format | tuple[Format, ...]]]] = Field(default={})
     """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
     numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
-    pattern such as "%d.%m.%Y %H:%M". Default: none. `rankstream init` finds them."""
+    pattern such as "%d.%m.%Y %H:%M"; or a list of several: the first that reads a value counts. Default: none.
+    `rankstream init` finds them."""
     html: Newer[Point[MarkupSettings]] = MarkupSettings()
     markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})

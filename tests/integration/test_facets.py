@@ -237,7 +237,24 @@ NOTHING: Final[list[tuple[Json, str]]] = [
         {"filters": [{"field": "brnad", "op": "eq", "value": "Sony"}]},
         "no document has the field `brnad` of filters.0; did you mean `brand`?",
     ),
-    ({"filters": [{"field": "brand", "op": "eq", "value": "secret Sony"}]}, "no document passes filters.0"),
+    ({"filters": [{"field": "brand", "op": "eq", "value": "secret Sony"}]}, "no document passes filters.0 (`brand`)"),
+    (
+        {"filters": [{"field": "brand", "op": "eq", "value": 5}]},
+        "no document passes filters.0: `brand` is indexed as keyword: the value must be a string",
+    ),
+    (
+        {
+            "filters": [
+                {
+                    "any_of": [
+                        {"field": "price", "op": "eq", "value": "50"},
+                        {"field": "new", "op": "eq", "value": "yes"},
+                    ]
+                }
+            ]
+        },
+        "no document passes filters.0: `new` is indexed as bool: the value must be true or false",
+    ),
     (
         {"filters": [{"field": "price", "op": "range", "value": {side: 50}} for side in ("lt", "gt")]},
         "no document passes all filters together",

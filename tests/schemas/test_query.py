@@ -33,6 +33,15 @@ def test_the_least_that_can_be_asked() -> None:
     assert event().rerank is True
 
 
+def test_whole_numbers_name_documents() -> None:
+    """As results have them where documents do; what equals one in Python is none."""
+    like = event(like={"ids": [41193, "a"], "unlike": [-7]}).like
+    assert like is not None
+    assert like.every_id == ["41193", "a", "-7"]
+    for wrong in (True, 1.0, None, [1]):
+        assert "like.ids.0" in refusal(like={"ids": [wrong]})
+
+
 def test_an_unknown_field_is_a_named_error() -> None:
     """A misspelt field is refused by its name."""
     message = refusal(txet="hello")

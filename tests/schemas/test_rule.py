@@ -20,6 +20,14 @@ def test_a_rule_has_conditions_and_effects() -> None:
     assert rule.then.pin[0].id == "a"
 
 
+def test_whole_numbers_name_documents() -> None:
+    """As results have them where documents do."""
+    rule = read_rule(json.dumps({"then": {"pin": [{"id": 41193, "position": 1}], "bury": {"ids": [7, "b"]}}}).encode())
+    assert rule.then.pin is not None
+    assert rule.then.bury is not None
+    assert (rule.then.pin[0].id, rule.then.bury.ids) == ("41193", ["7", "b"])
+
+
 def test_a_key_names_namespace_and_rule() -> None:
     """As the tombstone of a document does."""
     assert read_rule_key(rule_key("acme", "tv")) == ("acme", "tv")

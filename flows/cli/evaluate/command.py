@@ -53,6 +53,7 @@ def evaluate(
         Path | None, typer.Option("--run", help="Directory for run files in TREC format, which `compare` takes.")
     ] = None,
     allow_partial: sources.AllowPartial = False,
+    allow_rejected: sources.AllowRejected = False,
     as_json: Json = False,
 ) -> None:
     """Measure recipes on judged queries.
@@ -62,7 +63,7 @@ def evaluate(
     code is 1.
     """
     begin_quietly()
-    given = sources.Given(qrels, queries, documents, pools, config, index_dir)
+    given = sources.Given(qrels, queries, documents, pools, config, index_dir, allow_rejected)
     if by is not None and queries is None:
         raise typer.BadParameter("it needs --queries, which have the column", param_hint="--by")
     grouped = groups(queries, by) if by is not None and queries is not None else {}

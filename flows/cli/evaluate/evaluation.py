@@ -14,6 +14,7 @@ from rich.console import Console
 
 from flows.assembly.query import selects
 from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
+from flows.cli.init import print_skipped
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.cli.records import Records
@@ -191,11 +192,13 @@ def run_flow(
     console: Console,
     *,
     deep: bool = False,
+    allow_rejected: bool = False,
 ) -> Iterator[Embedded]:
     """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
-    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises RankstreamError.
+    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. `allow_rejected`:
+    documents that cannot be taken are counted, and left out. Raises RankstreamError.
     """
     with contextlib.ExitStack() as stack:
         directory = None
@@ -214,7 +217,11 @@ def run_flow(
         running = stack.enter_context(start_with_settings(asked, directory))
         if documents is not None and directory is not None:
             records = Records.of(documents)
-            index_once(running, documents.name, records.objects, records.version(), directory, console)
+            source = documents.name, records.usable if allow_rejected else records.objects, records.version()
+            ingested = index_once(running, *source, directory, console, complete=not allow_rejected)
+            if allow_rejected and ingested is not None:
+                wrong, total = records.wrong()
+                print_skipped([*wrong, *map(str, ingested.rejected)], total, console)
         stack.enter_context(running.searching())
         yield running
 
@@ -233,7 +240,7 @@ def read_judgements(
     judged = select_judged(every, asked, qrels, queries)
     if documents is not None:
         fields = {query: _grouping_field(asked[query], planner) for query in judged}
-        there = ((id_of(each, id_column) or "", each) for _, each in Records.of(documents).objects())
+        there = ((id_of(each, id_column) or "", each) for _, each in Records.of(documents).usable())
         check_documents(judged, fields, there, qrels, documents)
     return judged
 

@@ -19,10 +19,13 @@ from rich.console import RenderableType
 from flows.cli.evaluate import evaluation
 from flows.cli.evaluate.evaluation import AnswerCounts, Qrels, ReportRow, Variant
 from flows.cli.ingestion import naming, numbered_lines
+from flows.cli.init import print_mapping
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
-from flows.process.embedded import Embedded
+from flows.cli.records import Records
+from flows.cli.samples import Sample
+from flows.process.embedded import Embedded, embedded_settings
 from operators.evaluation.metrics import relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
@@ -48,7 +51,8 @@ ModelsOption = Annotated[
     Path | None,
     typer.Option(
         help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
-        " Kafka isn't used. Default: the models and recipes that are shipped."
+        " Kafka isn't used. Default: the models and recipes that are shipped, and of documents that another program"
+        " exported what `init` decides."
     ),
 ]
 RecipesOption = Annotated[
@@ -62,6 +66,10 @@ IndexDir = Annotated[Path | None, typer.Option("--index", help="Directory for th
 AllowPartial = Annotated[
     bool,
     typer.Option("--allow-partial", help="Exit with 0 though answers failed, expired or lost a stage. Default: 1."),
+]
+
+AllowRejected = Annotated[
+    bool, typer.Option("--allow-rejected", help="Go on without documents that cannot be taken, and count them.")
 ]
 
 _UNANSWERED: Final = 8
@@ -96,6 +104,7 @@ class Given:
     pools: Path | None
     config: InitVar[Path | None]
     index: Path | None
+    allow_rejected: bool = False
     settings: Settings | None = field(init=False)
 
     def __post_init__(self, config: Path | None) -> None:
@@ -110,7 +119,18 @@ class Given:
             raise typer.BadParameter("it keeps the index of --documents", param_hint="--index")
         # The configured index is searched only where documents and pools are not given.
         own = None if self.documents is None and self.pools is None else self.index or Path()
-        self.settings = load(config, index=own) if config is not None else None
+        self.settings = load(config, index=own) if config is not None else self._infer()
+
+    def _infer(self) -> Settings | None:
+        """The settings of documents as another program exported them; None of those in rankstream's own form."""
+        if self.documents is None:
+            return None
+        sample = Sample.of_file(Records.of(self.documents), self.documents.name)
+        mapping = sample.infer()
+        if mapping.own_form:
+            return None
+        print_mapping(mapping, sample, stderr)
+        return embedded_settings(Path(), mapping.settings())
 
     @property
     def named_recipes(self) -> Mapping[str, Recipe]:
@@ -139,7 +159,8 @@ class Given:
         id_column = self.settings.documents.id_column if self.settings is not None else "id"
         judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner, id_column)
         recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
-        with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
+        source = self.settings, self.documents, self.index, recipes, stderr
+        with evaluation.run_flow(*source, deep=deep, allow_rejected=self.allow_rejected) as running:
             rows = evaluation.measure(running, queries, variants, judged, run_dir)
             record = partial(record_pools, running, queries, judged=relevant(judged), ranker=ranker, tally=tally)
             yield JudgedQueries(judged, ranker, rows, record, _count(judged), tally)

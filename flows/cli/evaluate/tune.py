@@ -136,6 +136,7 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
     index_dir: sources.IndexDir = None,
     allow_partial: sources.AllowPartial = False,
+    allow_rejected: sources.AllowRejected = False,
     as_json: Json = False,
 ) -> None:
     """Tune parameters of recipes on one half of the judged queries, and report on the other half.
@@ -147,7 +148,7 @@ def tune(
     begin_quietly()
     if write is not None and write.exists():
         raise typer.BadParameter(f"{write} exists", param_hint="--write")
-    given = sources.Given(qrels, queries, documents, pools, config, index_dir)
+    given = sources.Given(qrels, queries, documents, pools, config, index_dir, allow_rejected)
     recipes = recipes_with([find_recipe(name, given.named_recipes) for name in recipe or given.named_recipes], wanted)
     rules = Rules(metric, hold_out, seed, trials)
     found = []

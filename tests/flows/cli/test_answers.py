@@ -1,13 +1,15 @@
 """Answers for people: a refusal in one line, warnings, explanations as a tree, stages as a table, 80 columns."""
 
 import io
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from flows.cli import output as answers
 from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result, snippet
 from flows.cli.query import parse_condition, refusal
+from flows.process.embedded import embedded_settings
 
 STAGE = {
     "stage": "score",
@@ -147,5 +149,58 @@ def test_a_tree_has_the_steps_of_a_score() -> None:
     ],
 )
 def test_a_filter_is_a_field_and_a_value_or_json(text: str, made: dict[str, Any]) -> None:
-    """A value that is JSON is what it says, and any other is a text."""
-    assert parse_condition(text) == made
+    """The value of a field without an index is what it says as JSON, and any other is a text."""
+    assert parse_condition(text).read(embedded_settings(Path())) == made
+
+
+SHOP: Final = embedded_settings(
+    Path(),
+    {
+        "documents": {
+            "columns": {"id": "Artikelnr", "updated_at": "Stand"},
+            "formats": {
+                "Preis": "decimal_comma",
+                "Bestand": "integer",
+                "Aktiv": "boolean",
+                "updated_at": ["iso_utc", "%d.%m.%Y"],
+            },
+        },
+        "qdrant": {
+            "indexes": {
+                "EAN": "keyword",
+                "Preis": "float",
+                "Bestand": "integer",
+                "Aktiv": "bool",
+                "neu": "bool",
+                "ab": "datetime",
+            }
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("EAN=4025730025563", "4025730025563"),
+        ('EAN="4025730025563"', "4025730025563"),
+        ("EAN=null", "null"),
+        ("Artikelnr=41193", "41193"),
+        ("Aktiv=ja", True),
+        ("Aktiv=false", False),
+        ("neu=yes", True),
+        ("Preis=49,95", 49.95),
+        ("Preis=49.95", 49.95),
+        ("Preis=1.299,00", 1299.0),
+        ("Bestand=12", 12),
+        ("Bestand=some", "some"),
+        ("ab=2026-02-01", {"gte": "2026-02-01T00:00:00.000Z", "lte": "2026-02-01T00:00:00.000Z"}),
+        ("Stand=01.02.2026", {"gte": "2026-02-01T00:00:00.000Z", "lte": "2026-02-01T00:00:00.000Z"}),
+        ("created_at=1700000000", {"gte": 1700000000, "lte": 1700000000}),
+        ("ab=soon", {"gte": "soon", "lte": "soon"}),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_field(text: str, value: object) -> None:
+    """And in the form that the documents have: commas, words for yes, and dates."""
+    op = "date_range" if isinstance(value, dict) else "eq"
+    assert parse_condition(text).read(SHOP) == {"field": text.partition("=")[0], "op": op, "value": value}

@@ -81,6 +81,24 @@ def test_the_demo_takes_an_export_as_it_is(tmp_path: Path) -> None:
     assert "Paper jam" in again.stdout
 
 
+@pytest.mark.weights
+def test_figures_of_an_export_need_no_configuration(tmp_path: Path) -> None:
+    """Its fields are found as for the demo; a document that cannot be taken ends the command, unless told otherwise."""
+    documents, queries, qrels = (tmp_path / name for name in ("export.json", "queries.jsonl", "qrels"))
+    export(documents, [*EXPORT, {**EMPTY, "body": "<p>&nbsp;</p>"}])
+    queries.write_text(json.dumps({"query_id": "q", "text": "how do I start over"}))
+    qrels.write_text("q 0 40 1\n")
+    command = ["evaluate", "--documents", str(documents), "--queries", str(queries), "--qrels", str(qrels)]
+    refused = rankstream(*command, "--recipe", "keyword")
+    assert refused.returncode == 1
+    assert "1 of 5 documents were rejected (--allow-rejected goes on without them)" in refused.stderr
+    assert "empty       1 documents have neither title nor text" in refused.stderr
+    done = rankstream(*command, "--recipe", "keyword", "--allow-rejected", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["answers"] == {"ok": 1}
+    assert "skipped 1 of 5 documents:" in done.stderr
+
+
 def awkward() -> DocumentMapping:
     """The mapping of documents with all that needs a comment or a quote."""
     documents = [

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.mapping.formats import read_value, recognise_number, recognise_time
+from operators.mapping.formats import (
+    PATTERNS,
+    describe_times,
+    read_value,
+    recognise_number,
+    recognise_time,
+    recognise_times,
+)
 from schemas.fields import unix_seconds
 
 
@@ -86,3 +93,59 @@ def test_a_time_comes_back_from_each_unit(moment: datetime) -> None:
     assert recognise_time([seconds, seconds + 86_400]) == ""
     for form, factor in (("unix_ms", 1000), ("unix_us", 1_000_000)):
         assert unix_seconds(read_value(form, seconds * factor)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("values", "forms"),
+    [
+        (["2026-12-16T08:26:00Z", "24.08.2025 08:27"], ["iso_utc", "%d.%m.%Y %H:%M"]),
+        (["03.04.2026", "0000-00-00", "2026-04-03"], ["%d.%m.%Y", "iso_utc"]),
+        (["2026-04-03", "03/04/2026", "31/12/2026"], ["iso_utc", "%d/%m/%Y"]),
+        (["2026-04-03", "03/04/2026", "12/31/2026"], ["iso_utc", "%m/%d/%Y"]),
+        (["2026-04-03", "04/04/2026"], ["iso_utc", "%d/%m/%Y"]),
+        (["Tue, 03 Jun 2008 11:05:30 GMT", "3. Juni", "2008-06-03"], None),
+        (["2024-01-31T10:00:00Z", 1500000000, 1700000000], ["iso_utc", "unix"]),
+        (["2024-01-31", "2024-01-31 10:00"], "iso_utc"),
+        (["03.04.2026", "03/04/2026"], None),
+        (["31/12/2026", "12/31/2026", "2026-04-03"], None),
+        (["S", "M", "36"], None),
+    ],
+)
+def test_a_column_may_have_times_of_several_formats(values: list[object], forms: object) -> None:
+    """Unless a value has two readings: days and months that nothing tells apart."""
+    assert recognise_times(values) == forms
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["2026-01-01", "2026-01-02", "soon"], "2 of 3 values read as times, and others do not, such as 'soon'"),
+        (["2026-01-01", "03/04/2026"], "days and months cannot be told apart, such as in '03/04/2026'"),
+        (["31/12/2026", "12/31/2026"], "days and months cannot be told apart, such as in '12/31/2026'"),
+        (["Lamp", "Door 2 of 3", "Key", "Tap", "Pipe", "2026-01-01"], None),
+        (["1,2 kg", "4 x 12 mm", "IP 65.10"], None),
+    ],
+)
+def test_a_column_of_which_a_part_is_times_is_told(values: list[object], reason: str | None) -> None:
+    """With the first value that is none."""
+    assert describe_times(values) == reason
+
+
+WRITTEN = [each for each in PATTERNS if "%y" not in each and "%m/%d" not in each]
+
+
+@given(
+    st.lists(
+        st.tuples(st.datetimes(datetime(2001, 1, 1), datetime(2030, 1, 1)), st.integers(0, 2)), min_size=4, max_size=12
+    ),
+    st.lists(st.sampled_from(WRITTEN), min_size=3, max_size=3),
+)
+def test_times_of_several_patterns_are_read_as_written(
+    moments: list[tuple[datetime, int]], patterns: list[str]
+) -> None:
+    """A column of several patterns is one of these times, or of none."""
+    texts = [(moment.strftime(patterns[of]), patterns[of]) for moment, of in moments]
+    forms = recognise_times([text for text, _ in texts])
+    for text, pattern in texts if forms is not None else ():
+        wanted = datetime.strptime(text, pattern).replace(tzinfo=UTC)
+        assert unix_seconds(read_value(forms or "", text)) == wanted.timestamp()

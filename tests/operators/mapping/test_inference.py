@@ -6,8 +6,9 @@ from typing import Any, Final
 import pytest
 
 from operators.mapping.inference import infer
-from operators.mapping.rows import rename_columns
+from operators.mapping.rows import read_row, rename_columns
 from schemas.errors import InputError
+from schemas.settings.delivery import DocumentSettings
 
 NOW: Final = 1_760_000_000.0
 RANDOM: Final = random.Random(3)
@@ -127,3 +128,60 @@ def test_the_language_of_texts_is_that_of_all(text: str, language: str) -> None:
     """If no field names it."""
     documents = [{"i": number, "c": f"{text} {text} {number}"} for number in range(10)]
     assert infer(documents, NOW).qdrant["bm25"] == {"language": language}
+
+
+def test_times_of_two_formats_are_the_version() -> None:
+    """A system that was moved left its dates behind: the newest of two copies stays by them."""
+    days = [("2026-12-16T08:26:00Z", "16.12.2026 08:26")[number % 2] for number in range(20)]
+    mapping = infer([article(number, updated_at=day) for number, day in enumerate(days)], NOW)
+    assert mapping.documents["formats"] == {"updated_at": ["iso_utc", "%d.%m.%Y %H:%M"]}
+    settings = DocumentSettings.model_validate(mapping.documents)
+    times = {read_row(article(number, updated_at=day), settings)["updated_at"] for number, day in enumerate(days)}
+    assert times == {"2026-12-16T08:26:00.000Z"}
+
+
+def test_a_field_of_which_a_part_is_times_is_told() -> None:
+    """Nothing is ordered by it, and no newer copy replaces an older one."""
+    days = ["2026-12-16", "03/04/2026"] * 10
+    mapping = infer([article(number, changed=day) for number, day in enumerate(days)], NOW)
+    assert "updated_at" not in mapping.roles
+    said = "changed: days and months cannot be told apart, such as in '03/04/2026'"
+    assert ("no times", said) in mapping.remarks
+
+
+def variants(number: int, **more: Any) -> dict[str, Any]:
+    """One of six sizes and colours of an article, with a price and a stock of its own."""
+    size, colour = ["S", "M", "L"][number % 3], ["red", "green"][number % 6 // 3]
+    row = {
+        "id": f"N-{number}",
+        "title": f"Coat {number // 6}",
+        "text": f"A coat of {number // 6} layers, lined.",
+        "z": size,
+    }
+    return {**row, "y": colour, "maker": f"m{number // 6 % 9}", "stock": number * 37 % 101, "price": number * 7, **more}
+
+
+@pytest.mark.parametrize(
+    ("documents", "read"),
+    [
+        ([variants(number) for number in range(120)], ["title", "z", "y", "text"]),
+        ([variants(number, y="red") for number in range(120)], None),
+        ([variants(number, z=36 + number % 6, y="red") for number in range(120)], ["title", "z", "text"]),
+        ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),
+        ([*ARTICLES, *({**each, "e": str(each["a"])} for each in ARTICLES)], None),
+        ([article(number, z=["S", "M"][number % 2]) for number in range(40)], None),
+        ([variants(number, serial=f"{number * 7919:06}", z="S", y="red") for number in range(120)], None),
+    ],
+    ids=[
+        "sizes and colours",
+        "copies in part",
+        "sizes of shoes",
+        "copies",
+        "versions",
+        "no equal texts",
+        "serial numbers",
+    ],
+)
+def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read: list[str] | None) -> None:
+    """So they are no duplicates. Stocks and numbers that no other document has make no variants of copies."""
+    assert infer(documents, NOW).qdrant.get("read_fields") == read

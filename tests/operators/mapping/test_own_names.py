@@ -124,6 +124,9 @@ def test_a_result_has_its_senders_names_everywhere() -> None:
     hit = {"id": "40", "payload": {"title": "a", "own_priority": 1, "EAN": "5", "url": "u"}, "group": group}
     wishes = [{"kind": "order", "field": "own_priority"}, {"kind": "order", "field": None}, {"kind": "exclusion"}]
     said = ["no results: no document has the field `titel` of filters.0; did you mean `title`?", "title: `title`"]
+    said.append(
+        "no results: no document passes filters.0: `own_priority` is indexed as keyword: the value must be a string"
+    )
     facets = [{"field": "own_priority", "values": []}]
     result: dict[str, Any] = {"results": [{**hit, "neighbours": {"before": [near], "after": []}}], "understood": wishes}
     result |= {"warnings": said, "facets": facets}
@@ -139,7 +142,7 @@ def test_a_result_has_its_senders_names_everywhere() -> None:
         ],
         "understood": [{"kind": "order", "field": "priority"}, *wishes[1:]],
         "facets": [{"field": "priority", "values": []}],
-        "warnings": [said[0].replace("`title`", "`headline`"), said[1]],
+        "warnings": [said[0].replace("`title`", "`headline`"), said[1], said[2].replace("own_priority", "priority")],
     }
     assert result == before
 
