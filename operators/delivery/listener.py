@@ -17,7 +17,10 @@ from schemas.settings import KafkaSettings
 PATIENCE: Final = 10.0
 """Seconds for an answer."""
 
-_API_VERSIONS, _METADATA, _HANDSHAKE = 18, 3, 17
+_API_VERSIONS, _METADATA, _HANDSHAKE, _CREATE = 18, 3, 17, 19
+_FLEXIBLE: Final = 3
+"""The version of ApiVersions with which kafka-python begins, since Kafka 2.4."""
+
 _METADATA_VERSION: Final = 4
 """Since Kafka 0.11; its request can name no topic, and have none made."""
 
@@ -50,12 +53,21 @@ _WITHOUT_SASL: Final = Symptom(
 )
 
 
+_OF_DEMO: Final = Symptom(
+    "takes no request of administration, as the broker of rankstream demo",
+    "ask that demo by `rankstream query`, or use a Kafka",
+)
+
+
 class _Closed(Exception):
     """The listener ended the connection."""
 
 
-def examine(settings: KafkaSettings, connected: socket.socket) -> Symptom | None:
-    """The symptom of the listener at the other end, by as much as these settings would say to it; None: it fits."""
+def examine(settings: KafkaSettings, connected: socket.socket, *, administered: bool = False) -> Symptom | None:
+    """The symptom of the listener at the other end, by as much as these settings would say to it; None: it fits.
+
+    `administered`: kafka-python will ask it, which waits half a minute for a broker whose requests are as old.
+    """
     if settings.security_protocol.endswith("SSL"):
         return None
     connected.settimeout(PATIENCE)
@@ -67,6 +79,8 @@ def examine(settings: KafkaSettings, connected: socket.socket) -> Symptom | None
         return _CLOSED
     if isinstance(versions, Symptom):
         return versions
+    if administered and _versions_of(_API_VERSIONS, versions)[1] < _FLEXIBLE and _versions_of(_CREATE, versions)[1] < 0:
+        return _OF_DEMO
     try:
         if settings.security_protocol == "PLAINTEXT":
             least, most = _versions_of(_METADATA, versions)

@@ -8,7 +8,7 @@ from flows.assembly.collections import read_version, survey_collections
 from flows.cli.check import Finding
 from operators.collections.gaps import find_server_gaps
 from operators.collections.requirements import CORRECT, INDEXES, STOPPED, VECTORS, Gap, Severity, Surveyed, merge_gaps
-from schemas.errors import ConfigError, Reason
+from schemas.errors import ConfigError, IndexInUse, Reason
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 10.0
@@ -23,6 +23,11 @@ _OWNERS: Final = {
 _DENIED: Final = "Correct qdrant.api_key, or give the key access to this collection by the name in the configuration."
 _UNREADABLE: Final = "Correct qdrant.url, or see the log of Qdrant."
 
+NOT_LOOKED_AT: Final = (
+    "the index {path} is open in another process, as while `rankstream run --with-indexing` runs: its collections,"
+    " vectors and indexes are not looked at"
+)
+
 _FITTING: Final = {
     VECTORS | {"contexts"}: "the vectors fit the configuration",
     INDEXES | {"missing index"}: "the indexes are there",
@@ -34,9 +39,11 @@ def check_qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]
     """The findings about Qdrant and each configured collection."""
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
+    except IndexInUse:
+        yield Finding("ok", "qdrant", NOT_LOOKED_AT.format(path=settings.qdrant.path))
+        return
     except (ConfigError, TimeoutError) as error:
-        of_path = "Correct qdrant.path, or end what has it open."
-        remedy = "Correct the section qdrant." if settings.qdrant.url else of_path
+        remedy = f"Correct {'the section qdrant' if settings.qdrant.url else 'qdrant.path'}."
         yield Finding("error", "qdrant", str(error) or "no answer in time", remedy)
         return
     outages = [each.error for each in surveyed if each.error is not None and each.error.reason in _OUTAGES]

@@ -159,7 +159,7 @@ class Console:
         ]
         gets: dict[str, Callable[[], Any]] = {
             "begin": bench.begin,
-            "overview": bench.overview.describe,
+            "overview": bench.describe_index,
             "health": lambda: {"backends": bench.overview.health()},
             "set": bench.judgements.to_view,
             "tuning": tuner.progress,
