@@ -29,13 +29,16 @@ _PRECISION: Final = 1e-9
 
 
 class Standing(StrEnum):
-    """The state of an experiment. `undecided`: it ended by its number of queries, and shows nothing."""
+    """The state of an experiment. `undecided`: it ended by its number of queries, and shows nothing. `shadow`: it asks
+    no user, so there is nothing to test.
+    """
 
     RUNNING = "running"
     WON_BY_A = "won by a"
     WON_BY_B = "won by b"
     NO_DIFFERENCE = "no difference of that size"
     UNDECIDED = "undecided"
+    SHADOW = "shadow"
 
 
 class Votes(NamedTuple):
