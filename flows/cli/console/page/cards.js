@@ -75,7 +75,8 @@ export function list(column, at, letters, context) {
   const watch = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) fill(); });
   watch.observe(more);
   const matching = `${column.total}${column.total_relation === "gte" ? "+" : ""}`;
-  const total = `${column.cards.length} shown, ${matching} ${column.total_relation === "nearest" ? "nearest" : "matching"}`;
+  const behind = column.total_relation === "eq" ? column.cards.filter((each) => each.rank > column.total).length : 0;
+  const total = `${column.cards.length} shown, ${matching} ${column.total_relation === "nearest" ? "nearest" : "matching"}${behind ? `, ${behind} by meaning alone` : ""}`;
   const legs = column.legs.map((leg) => leg.status === "ok" ? `${leg.name} ${leg.candidates}` : `${leg.name} ${leg.status}`).join(" · ");
   return el("section", { class: "list", "aria-label": `Column ${letters}`, "data-column": String(at) },
     el("div", { class: "head" }, el("h2", {}, el("span", { class: "letter" }, letters), ` ${column.recipe ?? "refused"}`, column.again ? el("span", { class: "quiet" }, " ranked here from the recorded pool") : null),

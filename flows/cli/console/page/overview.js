@@ -24,6 +24,6 @@ export function overview(state, names) {
   }
   const late = recent();
   return el("div", {}, health, el("div", { class: "overview" }, el("div", {}, index), el("div", {}, el("section", {}, examples),
-    el("section", {}, el("h2", {}, "Recent queries"), late.length ? el("ul", { class: "chips" }, late.map((each) => el("li", {}, link(state, each.text, each.namespace)))) : el("p", { class: "quiet" }, "Your searches will stand here.")),
+    el("section", {}, el("h2", {}, "Recent queries"), late.length ? el("ul", { class: "chips" }, late.map((each) => el("li", {}, link(state, each.text, each.namespace)))) : el("p", { class: "quiet" }, "You have not searched yet.")),
     el("section", {}, el("h2", {}, "What you can do here"), el("ul", {}, ["Open why below a result: the score from the legs to the end.", "Add a column: another recipe, profile or configuration beside the first.", "Move a parameter: the candidates are ranked again at once.", "Grade results with the keys 0 to 3, and run a query set over both columns."].map((each) => el("li", {}, each)))))));
 }
