@@ -114,9 +114,10 @@ def read_experiment(settings: Settings, name: str) -> Heard:
     heard = read_experiments(settings, [name])[name]
     if not any(heard):
         near = likely(name, [*settings.experiments])
-        meant = f"; did you mean {near}?" if near not in {None, name} else ""
-        what = f"experiment: no query of {name} is in kafka.topics.experiments{meant}"
-        raise InputError(DeadLetterClass.INVALID, what)
+        hint = f"; did you mean {near}?" if near not in {None, name} else ""
+        raise InputError(
+            DeadLetterClass.INVALID, f"experiment: no query of {name} is in kafka.topics.experiments{hint}"
+        )
     return heard
 
 

@@ -92,8 +92,6 @@ def print_record(record: object, *lines: str, as_json: bool) -> None:
 UNANSWERED: Final = frozenset({"failed", "invalid"})
 """Statuses of a query without an answer."""
 
-_UNSEARCHED: Final = UNANSWERED | {"denied", "expired"}
-
 SHOWN: Final[Mapping[str, Any]] = {"passages": 1}
 """The `return` of a query whose answer is shown."""
 
@@ -160,7 +158,7 @@ def answer_table(result: Mapping[str, Any], query: str, title: str = "title") ->
 def _count(result: Mapping[str, Any]) -> str:
     """The number of matches, and of results behind them; nothing of a query that was not searched."""
     total, relation = result["total"], result["total_relation"]
-    if result["status"] in _UNSEARCHED:
+    if result["status"] in UNANSWERED | {"denied", "expired"}:
         return ""
     behind = sum(hit.get("rank", 0) > total for hit in result["results"]) if relation == "eq" else 0
     counted = f"{total}{'+' if relation == 'gte' else ''} {'nearest' if relation == 'nearest' else 'matching'}"

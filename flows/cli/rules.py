@@ -88,11 +88,9 @@ def _read_file(path: Path, refused: list[str]) -> Iterator[Keyed]:
     for number, line in numbered_lines(path):
         place = f"{path}: line {number}"
         try:
-            key, value = to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
+            yield place, *to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
         except InputError as error:
             refused.append(f"{place}: no rule: {error}")
-        else:
-            yield place, key, value
 
 
 def to_rule_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:

@@ -96,9 +96,7 @@ _PORT: Final = 9092
 
 
 def reach(settings: KafkaSettings, *, administered: bool = False) -> None:
-    """Raise FatalDelivery, with the reason for each server and what to do, if none of them is a broker for us, or if
-    none can be `administered`.
-    """
+    """Raise FatalDelivery, with the reason for each server and the cure, if none is a broker (to be `administered`)."""
     found: dict[str, Symptom] = {}
     for server in settings.bootstrap_servers.split(","):
         try:

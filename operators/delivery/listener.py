@@ -18,9 +18,6 @@ PATIENCE: Final = 10.0
 """Seconds for an answer."""
 
 _API_VERSIONS, _METADATA, _HANDSHAKE, _CREATE = 18, 3, 17, 19
-_FLEXIBLE: Final = 3
-"""The version of ApiVersions with which kafka-python begins, since Kafka 2.4."""
-
 _METADATA_VERSION: Final = 4
 """Since Kafka 0.11; its request can name no topic, and have none made."""
 
@@ -51,11 +48,8 @@ _OF_SASL: Final = Symptom("wants SASL", "set kafka.security_protocol to SASL_PLA
 _WITHOUT_SASL: Final = Symptom(
     "takes no SASL", "set kafka.security_protocol to PLAINTEXT and remove kafka.sasl, or name the port of SASL"
 )
-
-
 _OF_DEMO: Final = Symptom(
-    "takes no request of administration, as the broker of rankstream demo",
-    "ask that demo by `rankstream query`, or use a Kafka",
+    "takes no administration, as the broker of rankstream demo", "use `rankstream query`, or a Kafka"
 )
 
 
@@ -64,10 +58,7 @@ class _Closed(Exception):
 
 
 def examine(settings: KafkaSettings, connected: socket.socket, *, administered: bool = False) -> Symptom | None:
-    """The symptom of the listener at the other end, by as much as these settings would say to it; None: it fits.
-
-    `administered`: kafka-python will ask it, which waits half a minute for a broker whose requests are as old.
-    """
+    """The symptom of the listener at the other end, by as much as these settings would say to it; None: it fits."""
     if settings.security_protocol.endswith("SSL"):
         return None
     connected.settimeout(PATIENCE)
@@ -79,7 +70,8 @@ def examine(settings: KafkaSettings, connected: socket.socket, *, administered: 
         return _CLOSED
     if isinstance(versions, Symptom):
         return versions
-    if administered and _versions_of(_API_VERSIONS, versions)[1] < _FLEXIBLE and _versions_of(_CREATE, versions)[1] < 0:
+    # kafka-python would wait for half a minute.
+    if administered and _versions_of(_API_VERSIONS, versions)[1] < 3 and _versions_of(_CREATE, versions)[1] < 0:
         return _OF_DEMO
     try:
         if settings.security_protocol == "PLAINTEXT":

@@ -29,16 +29,14 @@ _PRECISION: Final = 1e-9
 
 
 class Standing(StrEnum):
-    """The state of an experiment. `undecided`: it ended by its number of queries, and shows nothing. `shadow`: it asks
-    no user, so there is nothing to test.
-    """
+    """The state of an experiment. `undecided`: it ended by its number of queries, and shows nothing."""
 
     RUNNING = "running"
     WON_BY_A = "won by a"
     WON_BY_B = "won by b"
     NO_DIFFERENCE = "no difference of that size"
     UNDECIDED = "undecided"
-    SHADOW = "shadow"
+    SHADOW = "shadow"  # Nobody is asked.
 
 
 class Votes(NamedTuple):

@@ -23,11 +23,6 @@ _OWNERS: Final = {
 _DENIED: Final = "Correct qdrant.api_key, or give the key access to this collection by the name in the configuration."
 _UNREADABLE: Final = "Correct qdrant.url, or see the log of Qdrant."
 
-NOT_LOOKED_AT: Final = (
-    "the index {path} is open in another process, as while `rankstream run --with-indexing` runs: its collections,"
-    " vectors and indexes are not looked at"
-)
-
 _FITTING: Final = {
     VECTORS | {"contexts"}: "the vectors fit the configuration",
     INDEXES | {"missing index"}: "the indexes are there",
@@ -40,7 +35,8 @@ def check_qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
     except IndexInUse:
-        yield Finding("ok", "qdrant", NOT_LOOKED_AT.format(path=settings.qdrant.path))
+        of_flow = f"{settings.qdrant.path} is open in another process, as while `rankstream run --with-indexing` runs"
+        yield Finding("ok", "qdrant", f"not looked at: {of_flow}, so its collections, vectors and indexes are not seen")
         return
     except (ConfigError, TimeoutError) as error:
         remedy = f"Correct {'the section qdrant' if settings.qdrant.url else 'qdrant.path'}."

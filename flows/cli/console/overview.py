@@ -24,24 +24,12 @@ _TIMEOUT: Final = 5.0
 _SAMPLE: Final = 200
 """Documents that are read for the fields, their examples and the example queries."""
 
-LOOKUP: Final[Mapping[str, Any]] = {
-    "text": "",
-    "order_by": {"field": "updated_at", "direction": "desc"},
-    "limit": _SAMPLE,
-    "facets": [],
-}
-"""The query by which a running flow gives the newest documents of the default namespace, and their number."""
-
 _NAMESPACES: Final = 200
 _EXAMPLES: Final = 3
 _QUERIES: Final = 6
 _SHORT: Final = 80
 
 _CODES: Final = ("sku", "mpn", "ean", "isbn", "gtin", "part_number")
-_UNSEEN: Final = (
-    "A running flow has the index open, so this page has what the flow answers: documents of the default namespace."
-    " Search another one by its name, in the field beside the search."
-)
 _KEEP: Final = 10.0
 """Seconds for which the health is not asked for again."""
 
@@ -61,37 +49,19 @@ class Overview:
         self.namespaces: Sequence[str] = [settings.defaults.namespace]
 
     def describe(self) -> dict[str, Any]:
-        """Every collection with its namespaces, fields and example queries; one that can't be read has its error.
-
-        Raises IndexInUse.
-        """
+        """Every collection with its namespaces, fields and example queries; one that can't be read has its error."""
         try:
             surveyed = survey_collections(self._settings, self._in_process, _TIMEOUT)
             with open_client(self._settings, self._in_process) as ask:
                 found = [self._collection(ask, each) for each in surveyed]
-        except IndexInUse:
-            raise
+        except IndexInUse:  # Searches alone see it.
+            return {"collections": [], "examples": [], "error": None, "in_use": True}
         except (ConfigError, BackendError) as error:
             return {"collections": [], "examples": [], "error": str(error)}
         names = [each["name"] for one in found for each in one["namespaces"]]
         self.namespaces = list(dict.fromkeys([*names, self._settings.defaults.namespace]))
         examples = [example for one in found for example in one.pop("examples")]
         return {"collections": found, "examples": examples[:_QUERIES], "error": None}
-
-    def describe_lookup(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """What a lookup of the default namespace says of an index that only the running flow can read."""
-        namespace, hits = self._settings.defaults.namespace, result["results"]
-        payloads = [{**hit["payload"], "text": hit["text"]} for hit in hits]
-        view: dict[str, Any] = {
-            "name": f"namespace {namespace}",
-            "points": result["total"],
-            "last": None,
-            "error": None,
-        }
-        view |= {"destinations": [], "namespaces": [{"name": namespace, "count": result["total"]}]}
-        view |= self._documents(payloads, self._settings.qdrant.indexes)
-        examples = view.pop("examples")
-        return {"collections": [view] if hits else [], "examples": examples, "error": None, "unseen": _UNSEEN}
 
     def _collection(self, ask: AskQdrant, surveyed: Surveyed) -> dict[str, Any]:
         name, info = surveyed.physical, surveyed.info
@@ -106,7 +76,11 @@ class Overview:
         except (BackendError, TimeoutError) as error:
             return view | {"error": str(error) or "no answer in time"}
         payloads = [record.payload for record in page.records]
-        view |= {"points": info.points, **self._documents(payloads, info.indexes)}
+        languages = Counter(str(value) for payload in payloads if (value := payload.get(LANG))).most_common()
+        view["languages"] = [{"name": name, "count": count} for name, count in languages]
+        own = OwnNames(self._settings.documents.columns).own
+        fields = [{**each, "name": own(each["name"])} for each in _fields(payloads, info.indexes)]
+        view |= {"points": info.points, "fields": fields, "sampled": len(payloads)}
         with suppress(BackendError, TimeoutError):
             facet = ask(lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, timeout=_TIMEOUT), _TIMEOUT)
             ranked = sorted(facet.counts.items(), key=lambda each: (-each[1], str(each[0])))
@@ -115,18 +89,7 @@ class Overview:
             newest = {"key": VERSION, "direction": "desc"}
             last = ask(lambda client: client.scroll(name, limit=1, order_by=newest, timeout=_TIMEOUT), _TIMEOUT)
             view["last"] = next((record.payload.get(VERSION) for record in last.records), None)
-        return view
-
-    def _documents(self, payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -> dict[str, Any]:
-        """The languages and fields of some documents, and example queries."""
-        languages = Counter(str(value) for payload in payloads if (value := payload.get(LANG))).most_common()
-        own = OwnNames(self._settings.documents.columns).own
-        return {
-            "languages": [{"name": name, "count": count} for name, count in languages],
-            "fields": [{**each, "name": own(each["name"])} for each in _fields(payloads, indexes)],
-            "sampled": len(payloads),
-            "examples": _queries(payloads),
-        }
+        return view | {"examples": _queries(payloads)}
 
     def health(self) -> list[dict[str, Any]]:
         """A line for each backend: ok, warning or error, what is so, and what to do."""

@@ -159,7 +159,7 @@ class Console:
         ]
         gets: dict[str, Callable[[], Any]] = {
             "begin": bench.begin,
-            "overview": bench.describe_index,
+            "overview": bench.overview.describe,
             "health": lambda: {"backends": bench.overview.health()},
             "set": bench.judgements.to_view,
             "tuning": tuner.progress,

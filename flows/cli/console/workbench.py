@@ -23,7 +23,7 @@ from flows.cli.console.columns import (
     write_forms,
 )
 from flows.cli.console.judgements import JudgementFile
-from flows.cli.console.overview import LOOKUP, Overview
+from flows.cli.console.overview import Overview
 from flows.cli.console.rules import put_into_words
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
@@ -33,7 +33,7 @@ from operators.caching.bounded import BoundedCache
 from operators.delivery.client import KafkaClient
 from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import rename_columns
-from schemas.errors import DeadLetterClass, IndexInUse, InputError, invalid
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.recipes import Recipe, RecipeError
 from schemas.settings import KafkaSettings, Settings
 from schemas.settings.ranking import BALANCED
@@ -159,14 +159,6 @@ class Workbench:
             "namespaces": list(self.overview.namespaces),
             "experiments": bool(self.main.settings.experiments),
         }
-
-    def describe_index(self) -> dict[str, Any]:
-        """The index by itself, or as the running flow answers where that has it. Raises RankstreamError and OSError."""
-        try:
-            return self.overview.describe()
-        except IndexInUse:
-            [result] = self._ask(Column(), [LOOKUP]).results
-            return self.overview.describe_lookup(result)
 
     def search(self, search: ConsoleSearch) -> dict[str, Any]:
         """Every column's results, and their comparison. Raises RankstreamError and OSError."""

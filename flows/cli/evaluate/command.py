@@ -106,7 +106,7 @@ def figures_table(rows: list[ReportRow]) -> Table:
 
 
 def group_tables(rows: list[ReportRow], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
-    """The number and the figures of each group of queries, a table a recipe; `by` names the column that has the groups."""
+    """The figures of each group of queries, with their number, a table a recipe; `by` names the groups' column."""
     for row in rows:
         found = Table(printable(by), "queries", *row.figures, title=printable(row.name), title_justify="left")
         for name, counted, figures in row.split(grouped):

@@ -162,7 +162,7 @@ def test_a_ranking_that_is_late_is_seen_and_moves_nothing() -> None:
 
 
 def test_enough_votes_without_a_winner_are_said() -> None:
-    """Where the planned number of votes shows nothing, no further number is known, and the line is not "about 0"."""
+    """The planned number of votes has come and shows nothing: the line says so, in place of "about 0"."""
     planned = SequentialTest().count_decisions()
     sides: list[Any] = ["b" if n < 0.53 * planned else "a" for n in range(planned)]
     preferences = [
