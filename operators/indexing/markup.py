@@ -113,7 +113,8 @@ def _read(root: LexborNode) -> str:
             stack.append((separator, preformatted, ""))
             preformatted = preformatted or tag == "pre"
             below = list(node.iter(include_text=True))
-            number, ordered = count(_start(node)), tag == "ol"
+            ordered = tag == "ol"
+            number = count(_start(node) if ordered else 1)
             marks = [f"{next(number)}.{_NUMBERED}" if ordered and each.tag == "li" else _MARK for each in below]
             stack += [(each, preformatted, mark) for each, mark in zip(reversed(below), reversed(marks), strict=True)]
     text = _SEPARATED.sub(_separate, "".join(pieces)).strip(" \n").translate(_AT_LAST)
