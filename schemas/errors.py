@@ -271,6 +271,10 @@ class ConfigError(RankstreamError):
     """The configuration is invalid. The message names every wrong path."""
 
 
+class IndexInUse(ConfigError):
+    """The directory `qdrant.path` is open in another process, as one that runs both flows has it."""
+
+
 class CacheNotWritable(ConfigError):
     """The directory `cache_dir` can't be written, or has no room. The message names it."""
 

@@ -106,7 +106,7 @@ class InProcess(Resources):
 
     @cached_property
     def engine(self) -> Engine:
-        """Qdrant's engine on the configured directory. Raises ConfigError if another process has it."""
+        """Qdrant's engine on the configured directory. Raises IndexInUse if another process has it."""
         assert self._settings.qdrant.path is not None
         engine = Engine(self._settings.qdrant.path.expanduser())
         self.register("qdrant engine", engine.close)
@@ -316,22 +316,28 @@ def _reranker(
             return None
         case "late_interaction":
             return _late_interaction(settings, qdrant, embedder)
-        case "onnx":
-            return in_process.cross_encoder
         case "chat":
             assert chat is not None
             return Orderer(chat) if section.mode == "order" else ChatSelector(chat)
-        case kind:
-            return HttpReranker(
-                _server("reranker", section, metrics, _key_header("rerank", section)),
-                section.model,
-                RERANK_APIS[kind],
-                documents=section.documents,
-                chars=section.max_batch_chars,
-                trusted=section.trusted,
-                templates=section.templates,
-                instruction=section.instruction,
-            )
+        case _:
+            return make_cross_encoder(settings, in_process, metrics)
+
+
+def make_cross_encoder(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> CrossEncoder | HttpReranker:
+    """The reranker that the settings name, in this process or behind a server; it needs no index."""
+    section = settings.rerank
+    if section.kind == "onnx":
+        return in_process.cross_encoder
+    return HttpReranker(
+        _server("reranker", section, metrics, _key_header("rerank", section)),
+        section.model,
+        RERANK_APIS[section.kind],
+        documents=section.documents,
+        chars=section.max_batch_chars,
+        trusted=section.trusted,
+        templates=section.templates,
+        instruction=section.instruction,
+    )
 
 
 def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedder | None) -> LateInteraction:

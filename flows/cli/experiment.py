@@ -24,7 +24,7 @@ from operators.evaluation.metrics import mean, qrels_lines
 from operators.experiments.click_model import QueryIdentity, fit_clicks, identify_query, join_clicks
 from operators.experiments.impression import SIDES
 from operators.experiments.sequential import SequentialTest, Standing, Votes
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, likely
 from schemas.event import json_object, validate
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
@@ -58,7 +58,8 @@ def experiment(
     else:
         for line in describe_report(report):
             say(out, line)
-        out.print(votes_table(report))
+        if report["standing"] is not Standing.SHADOW:
+            out.print(votes_table(report))
 
 
 def judgements(
@@ -112,7 +113,11 @@ def read_experiment(settings: Settings, name: str) -> Heard:
     """The records of an experiment. Raises InputError if there are none, and as `read_experiments`."""
     heard = read_experiments(settings, [name])[name]
     if not any(heard):
-        raise InputError(DeadLetterClass.INVALID, f"experiment: no query of {name} is in kafka.topics.experiments")
+        near = likely(name, [*settings.experiments])
+        hint = f"; did you mean {near}?" if near not in {None, name} else ""
+        raise InputError(
+            DeadLetterClass.INVALID, f"experiment: no query of {name} is in kafka.topics.experiments{hint}"
+        )
     return heard
 
 
@@ -176,7 +181,8 @@ def make_report(
                 counted[group][vote] += 1
         return {group: describe_votes(test, Votes(**counts)) for group, counts in sorted(counted.items())}
 
-    standing = test.judge(votes, plan.at_most)
+    asks = bool(preferences) or any(each.mode == "interleave" for each in comparisons)
+    standing = test.judge(votes, plan.at_most) if asks else Standing.SHADOW
     return {
         "experiment": name,
         "standing": standing,
@@ -230,8 +236,12 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
         interval = f"{100 - 100 * report['alpha']:g}% interval, at all looks"
         yield f"preference for b: {report['preference']:.3f}; {interval}: {report['low']:.3f} to {report['high']:.3f}"
     if report["standing"] is Standing.RUNNING:
-        needed = "unknown" if report["still_needed"] is None else f"about {report['still_needed']:,}"
-        yield f"queries still needed to find {0.5 + report['effect']:g} with a power of {report['power']:.0%}: {needed}"
+        found, needed = f"find {0.5 + report['effect']:g} with a power of {report['power']:.0%}", report["still_needed"]
+        if needed == 0:
+            yield f"there are as many votes as it takes to {found}: the preference is probably nearer to .5"
+        else:
+            said = "unknown, for no query has voted" if needed is None else f"about {needed:,}"
+            yield f"queries still needed to {found}: {said}"
     guard = report["guards"]
     empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
     yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"

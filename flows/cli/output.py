@@ -154,14 +154,19 @@ def answer_table(result: Mapping[str, Any], query: str, title: str = "title") ->
         table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each, title)))
     lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     why = result["denied"]["reason"] if "denied" in result else lost
-    table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {_count(result)}")
+    table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}{_count(result)}")
     table.caption_justify = "left"
     return table
 
 
 def _count(result: Mapping[str, Any]) -> str:
-    sign = "+" if result["total_relation"] == "gte" else ""
-    return f"{result['total']}{sign} {'nearest' if result['total_relation'] == 'nearest' else 'matching'}"
+    """The number of matches, and of results behind them; nothing of a query that was not searched."""
+    total, relation = result["total"], result["total_relation"]
+    if result["status"] in UNANSWERED | {"denied", "expired"}:
+        return ""
+    behind = sum(hit.get("rank", 0) > total for hit in result["results"]) if relation == "eq" else 0
+    counted = f"{total}{'+' if relation == 'gte' else ''} {'nearest' if relation == 'nearest' else 'matching'}"
+    return f", {counted}{f', {behind} by meaning alone' if behind else ''}"
 
 
 def snippet(hit: Mapping[str, Any], called: str = "title") -> str:

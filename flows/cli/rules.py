@@ -48,20 +48,22 @@ def rules(
     Exit code 1 if the file has a line that is no rule: then nothing is put.
     """
     settings = begin(config)
-    table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), 0
+    table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), list[str]()
     if action == "test" and text is None:
         raise typer.BadParameter("test needs the text of a query", param_hint="TEXT")
     if action == "put" and file is None:
         raise typer.BadParameter("put needs a file of rules", param_hint="--file")
     if topic is None and (action == "put" or file is None):
         raise ConfigError("kafka.topics.rules: not set, so there are no rules; name a compacted topic")
-    for place, key, value in _read_file(file) if file is not None else read_topic(connect(settings.kafka), topic or ""):
+    found = _read_file(file, refused) if file is not None else read_topic(connect(settings.kafka), topic or "")
+    for place, key, value in found:
         try:
             table.put(key, value)
             keyed.append((place, key, value))
         except InputError as error:
-            say(stderr, f"{place}: no rule: {error}", "red")
-            refused += 1
+            refused.append(f"{place}: no rule: {error}")
+    for line in refused:
+        say(stderr, line, "red")
     if refused and file is not None:
         raise typer.Exit(1)
     if action == "put":
@@ -81,10 +83,14 @@ def rules(
         emit({"text": left})
 
 
-def _read_file(path: Path) -> Iterator[Keyed]:
-    """The rules of a file. Raises InputError for a line that is no JSON object."""
+def _read_file(path: Path, refused: list[str]) -> Iterator[Keyed]:
+    """The rules of a file; what is wrong with a line that is no JSON object goes to `refused`."""
     for number, line in numbered_lines(path):
-        yield f"{path}: line {number}", *to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
+        place = f"{path}: line {number}"
+        try:
+            yield place, *to_rule_record(json_object(line, 2 * MAX_RULE_BYTES))
+        except InputError as error:
+            refused.append(f"{place}: no rule: {error}")
 
 
 def to_rule_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:

@@ -185,7 +185,9 @@ def forget(
     before = _counts(settings, event)
     if not yes:
         would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
-        raise typer.BadParameter(f"{would}. Give --yes to delete them: they do not come back")
+        none = ": look at the spelling of the namespace and the filters" if before == (0, 0) else ""
+        say(stderr if as_json else out, f"{would}{none}. Give --yes to delete them: they do not come back")
+        raise typer.Exit(2)
     columns = settings.documents.columns
     # As a producer of rows would write them.
     events = [

@@ -95,13 +95,13 @@ _CONNECT: Final = 5.0
 _PORT: Final = 9092
 
 
-def reach(settings: KafkaSettings) -> None:
-    """Raise FatalDelivery, with the reason for each server and what to do, if none of them is a broker for us."""
+def reach(settings: KafkaSettings, *, administered: bool = False) -> None:
+    """Raise FatalDelivery, with the reason for each server and the cure, if none is a broker (to be `administered`)."""
     found: dict[str, Symptom] = {}
     for server in settings.bootstrap_servers.split(","):
         try:
             with socket.create_connection(address(server), _CONNECT) as connected:
-                symptom = examine(settings, connected)
+                symptom = examine(settings, connected, administered=administered)
         except OSError as error:
             symptom = Symptom(_why(error), "start it, or correct kafka.bootstrap_servers")
         if symptom is None:
@@ -136,7 +136,7 @@ def administration(settings: KafkaSettings) -> Iterator[Any]:
 
     Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
     """
-    reach(settings)
+    reach(settings, administered=True)
     try:
         admin = KafkaAdminClient(**connection(settings))
     except KafkaError as error:

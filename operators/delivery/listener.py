@@ -17,7 +17,7 @@ from schemas.settings import KafkaSettings
 PATIENCE: Final = 10.0
 """Seconds for an answer."""
 
-_API_VERSIONS, _METADATA, _HANDSHAKE = 18, 3, 17
+_API_VERSIONS, _METADATA, _HANDSHAKE, _CREATE = 18, 3, 17, 19
 _METADATA_VERSION: Final = 4
 """Since Kafka 0.11; its request can name no topic, and have none made."""
 
@@ -48,13 +48,16 @@ _OF_SASL: Final = Symptom("wants SASL", "set kafka.security_protocol to SASL_PLA
 _WITHOUT_SASL: Final = Symptom(
     "takes no SASL", "set kafka.security_protocol to PLAINTEXT and remove kafka.sasl, or name the port of SASL"
 )
+_OF_DEMO: Final = Symptom(
+    "takes no administration, as the broker of rankstream demo", "use `rankstream query`, or a Kafka"
+)
 
 
 class _Closed(Exception):
     """The listener ended the connection."""
 
 
-def examine(settings: KafkaSettings, connected: socket.socket) -> Symptom | None:
+def examine(settings: KafkaSettings, connected: socket.socket, *, administered: bool = False) -> Symptom | None:
     """The symptom of the listener at the other end, by as much as these settings would say to it; None: it fits."""
     if settings.security_protocol.endswith("SSL"):
         return None
@@ -67,6 +70,9 @@ def examine(settings: KafkaSettings, connected: socket.socket) -> Symptom | None
         return _CLOSED
     if isinstance(versions, Symptom):
         return versions
+    # kafka-python would wait for half a minute.
+    if administered and _versions_of(_API_VERSIONS, versions)[1] < 3 and _versions_of(_CREATE, versions)[1] < 0:
+        return _OF_DEMO
     try:
         if settings.security_protocol == "PLAINTEXT":
             least, most = _versions_of(_METADATA, versions)

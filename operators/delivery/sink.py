@@ -236,7 +236,7 @@ class Delivery:
         return self.way_out.fall_back(answers, misplaced) if misplaced else answers
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
-        log.info("delivery dropped records of partitions that were taken away", records=len(answers))
+        log.info("records are left to the new owner of their partitions, which answers them", records=len(answers))
         self.metrics.abandoned.inc(len(by_message(answers)))
         for trace in _traces(answers):
             trace.abandoned()

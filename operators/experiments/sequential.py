@@ -36,6 +36,7 @@ class Standing(StrEnum):
     WON_BY_B = "won by b"
     NO_DIFFERENCE = "no difference of that size"
     UNDECIDED = "undecided"
+    SHADOW = "shadow"  # Nobody is asked.
 
 
 class Votes(NamedTuple):

@@ -2,7 +2,7 @@
 
 Rules:
 - A block, such as a paragraph, a heading or a row of a table, begins a line; headings and paragraphs have an empty line
-  before them. An entry of a list begins with a hyphen, and cells have a bar between them.
+  before them. An entry of a list begins with a hyphen, or with its number, and cells have a bar between them.
 - White space is one space, except in preformatted text, which stays as it is.
 - Scripts, styles, forms' controls and what a page hides are left out. Of a link and of an image the words stay.
 - Of a whole page the main part counts, if it is marked as such; else all but navigation, header and footer.
@@ -12,6 +12,7 @@ Rules:
 import html
 import re
 from functools import cache
+from itertools import count
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
@@ -29,7 +30,7 @@ _OUT: Final = (
     " [style*='visibility: hidden' i]"
 )
 _AROUND: Final = "nav, header, footer, aside"
-_LINE, _PARAGRAPH, _ROW, _CELL, _MARK = "\x01\x02\x03\x04\x05"
+_NUMBERED, _LINE, _PARAGRAPH, _ROW, _CELL, _MARK = "\x00\x01\x02\x03\x04\x05"
 """Characters of what separates words, until these are put together."""
 
 _SEPARATORS: Final = {
@@ -39,7 +40,7 @@ _SEPARATORS: Final = {
     **dict.fromkeys(("summary", "fieldset", "br"), _LINE),
     "tr": _ROW,
 }
-_SEPARATED: Final = re.compile(f"[ {_LINE}{_PARAGRAPH}{_ROW}{_CELL}{_MARK}]+")
+_SEPARATED: Final = re.compile(f"[ {_NUMBERED}{_LINE}{_PARAGRAPH}{_ROW}{_CELL}{_MARK}]+")
 _CONTROL: Final = re.compile("[\x00-\x08]")
 _AS_IS: Final = str.maketrans(" \t\n", "\x06\x07\x08")
 _AT_LAST: Final = str.maketrans("\x06\x07\x08", " \t\n")
@@ -49,6 +50,7 @@ _UNCLOSED: Final = frozenset(
     ("p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "option", "colgroup", "area", "base", "br", "col")
 ).union(("embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
 _DEEPEST: Final = 1000
+_INTEGER: Final = re.compile(r"-?[0-9]{1,9}")
 _SPACE: Final = re.compile(r"[ \t\n\r\f\v\u00a0]+")
 
 
@@ -94,9 +96,9 @@ def html_title(source: str) -> str | None:
 def _read(root: LexborNode) -> str:
     """The text below a node, by a stack of its own: pages may be nested deeper than Python calls."""
     pieces: list[str] = []
-    stack: list[tuple[LexborNode | str, bool]] = [(root, False)]
+    stack: list[tuple[LexborNode | str, bool, str]] = [(root, False, _MARK)]
     while stack:
-        node, preformatted = stack.pop()
+        node, preformatted, mark = stack.pop()
         if isinstance(node, str):
             pieces.append(node)
         elif node.is_text_node:
@@ -106,18 +108,30 @@ def _read(root: LexborNode) -> str:
             tag, separator = node.tag, _SEPARATORS.get(node.tag or "", "")
             if separator == _PARAGRAPH and node.parent is not None and node.parent.tag == "li":
                 separator = _LINE
-            begin = _MARK if tag == "li" else _CELL if tag in {"td", "th"} else ""
+            begin = mark if tag == "li" else _CELL if tag in {"td", "th"} else ""
             pieces.append(f"{separator}{begin}{(node.attributes.get('alt') or '') if tag == 'img' else ''}")
-            stack.append((separator, preformatted))
+            stack.append((separator, preformatted, ""))
             preformatted = preformatted or tag == "pre"
-            stack += [(each, preformatted) for each in reversed(list(node.iter(include_text=True)))]
+            below = list(node.iter(include_text=True))
+            ordered = tag == "ol"
+            number = count(_start(node) if ordered else 1)
+            marks = [f"{next(number)}.{_NUMBERED}" if ordered and each.tag == "li" else _MARK for each in below]
+            stack += [(each, preformatted, mark) for each, mark in zip(reversed(below), reversed(marks), strict=True)]
     text = _SEPARATED.sub(_separate, "".join(pieces)).strip(" \n").translate(_AT_LAST)
     lines = "\n".join(line.rstrip() for line in text.split("\n"))
     return re.sub("\n{3,}", "\n\n", lines).strip("\n")
 
 
+def _start(node: LexborNode) -> int:
+    """The number of the first entry of a list."""
+    written = node.attributes.get("start") or ""
+    return int(written) if _INTEGER.fullmatch(written) else 1
+
+
 def _separate(found: re.Match[str]) -> str:
     """The line ends, mark or bar between two words; what stands behind a mark ends no line."""
+    if found[0].startswith(_NUMBERED):
+        return " "
     before, mark, _ = found[0].partition(_MARK)
     if _CELL in before and _ROW not in before:
         return " | "

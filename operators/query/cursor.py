@@ -47,6 +47,8 @@ MOST_GIVEN: Final = 72
 _LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + DRAFT.size + _DIGEST + _TAG) * 4 + 2) // 3
 """Characters of the longest cursor."""
 
+_FOREIGN: Final = "not the next_cursor of a result; send that one unchanged"
+
 
 @dataclass(frozen=True, slots=True)
 class PoolSlice:
@@ -135,11 +137,11 @@ class CursorCodec:
     def read(self, text: str) -> Cursor:
         """The cursor that `write` spelled so; raises InputError of class `cursor_invalid` for every other text."""
         if len(text) > _LONGEST:
-            raise _invalid("too long", text)
+            raise _invalid(_FOREIGN, text)
         try:
             content = read_urlsafe(text)
-        except ValueError as error:
-            raise _invalid(str(error), text) from None
+        except ValueError:
+            raise _invalid(_FOREIGN, text) from None
         if content[:1] not in {bytes([_VERSION]), bytes([_LISTING])}:
             raise _invalid("of no known version", text)
         body, tag = content[:-_TAG], content[-_TAG:]

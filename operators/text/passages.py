@@ -42,7 +42,9 @@ _END: Final = re.compile(
 _CLAUSE: Final = re.compile(
     "[,;:\u060c\u061b\u3001\uff0c\uff1b\uff1a\u104a](?=\\s|[^\x00-\x7f])|[\u2013\u2014)](?=\\s)"
 )
-_ABBREVIATED: Final = re.compile(r"(?:^|[\s(.])\w$")
+_ABBREVIATED: Final = re.compile(r"(?:^|[\s(.])\w$|(?:^|\n)[0-9]{1,3}$")
+"""One letter, or the number of an entry at the beginning of a line: the stop behind it ends no sentence."""
+
 _PLACES: Final = 32
 """Places of a word that are looked at: the first of them."""
 
@@ -281,7 +283,7 @@ def _ends(text: str) -> Iterator[int]:
             continue
         if found["stop"] == ".":
             behind = text[found.end() : found.end() + 2].strip()
-            if behind.islower() or _ABBREVIATED.search(text, max(0, found.start() - 2), found.start()):
+            if behind.islower() or _ABBREVIATED.search(text, max(0, found.start() - 4), found.start()):
                 continue
         yield found.end()
 

@@ -97,10 +97,11 @@ def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
     path = item["loc"]
     # A recipe's stages have paths of their own.
     variable, below = _setter(path, variables, path[:2] if path[:1] == ("recipes",) else path)
-    where = ": ".join(filter(None, (variable, ".".join(map(str, below))))) or "settings"
+    said = explain_problem(item, Settings)
     if item["type"] == "missing" and path == ("qdrant",):
-        return f"{where}: missing: set qdrant.url to the address of a server, or qdrant.path to a directory"
-    return f"{where}: {explain_problem(item, Settings)}"
+        said = "missing: set qdrant.url to the address of a server, or qdrant.path to a directory"
+    # A contradiction between sections names them itself.
+    return ": ".join(filter(None, (variable, ".".join(map(str, below)), said)))
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index: Path | None = None) -> Settings:

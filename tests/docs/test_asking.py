@@ -17,7 +17,7 @@ from tests.integration.deployment import PATIENCE, Deployment
 from tests.missing import missing
 
 INSTANCES: Final = 2
-QUESTIONS: Final = ["blue lantern", "green harbor", "blue harbor"]
+QUESTIONS: Final = ["blue lantern", 'green "harbor" \\', "blue harbor"]
 EXAMPLES: Final = {block.info: block.text for block in blocks(DOCS / "how-to" / "asking.md")}
 FILES: Final = {"python": "py", "javascript": "js"}
 

@@ -192,7 +192,9 @@ def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
     assert all(found.keys() == {f"lamp-{number}" for number in range(1, 5)} for found in shop.payloads())
     counted = "url" in shop.deployment.settings["qdrant"]
     said = shop.command("forget", "--namespace", "shop", "--filter", "owner=x", code=2)
-    assert ("2 documents would be deleted" in said) == counted
+    assert ("2 documents would be deleted. Give --yes" in said) == counted
+    said = shop.command("forget", "--namespace", "shpo", code=2)
+    assert ("0 documents would be deleted: look at the spelling" in said) == counted
     assert all(len(found) == 4 for found in shop.payloads())
     said = shop.command("forget", "--namespace", "shop", "--filter", "owner=x", "--yes")
     assert ("2 documents deleted; 1 with a later version stayed" in said) == counted

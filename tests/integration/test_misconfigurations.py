@@ -99,7 +99,7 @@ recipes: {mine: {stages: [rrff]}}
     configuration: recipes.mine.stages.0: no such stage; did you mean rrf?
 $ config
 profiles: {fast: {group_by: brand}}
-    configuration: settings: profiles.fast.group_by: nothing to group by; add it to qdrant.indexes
+    configuration: profiles.fast.group_by: nothing to group by; add it to qdrant.indexes
 
 # Keys that do not go together, and keys without effect
 $ config
@@ -116,7 +116,7 @@ rerank: {url: "http://reranker:80", model: bge}
     configuration: rerank: url, model: no effect with kind late_interaction; remove, or set kind, which says what the …
 $ config
 embedder: {kind: tei, url: "http://e"}
-    configuration: settings: rerank.kind: late_interaction reads token vectors, and embedder.kind tei gives none; name …
+    configuration: rerank.kind: late_interaction reads token vectors, and embedder.kind tei gives none; name …
 $ config
 kafka: {sasl: {mechanism: PLAIN, username: u, password_file: /p}}
     configuration: kafka: sasl: no effect with security_protocol PLAINTEXT; remove, or set it to SASL_PLAINTEXT or …
@@ -136,7 +136,7 @@ kafka: {security_protocol: SSL, bootstrap_servers: "$SILENT", tls: {ca_file: /no
     configuration: kafka.tls.ca_file: /none/ca.pem: No such file or directory
 $ config
 policies: {files: [/none/policies.yaml]}
-    configuration: settings: policies.files: /none/policies.yaml: No such file or directory
+    configuration: policies.files: /none/policies.yaml: No such file or directory
 
 # Servers
 $ topics

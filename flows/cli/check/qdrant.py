@@ -8,7 +8,7 @@ from flows.assembly.collections import read_version, survey_collections
 from flows.cli.check import Finding
 from operators.collections.gaps import find_server_gaps
 from operators.collections.requirements import CORRECT, INDEXES, STOPPED, VECTORS, Gap, Severity, Surveyed, merge_gaps
-from schemas.errors import ConfigError, Reason
+from schemas.errors import ConfigError, IndexInUse, Reason
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 10.0
@@ -34,9 +34,12 @@ def check_qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]
     """The findings about Qdrant and each configured collection."""
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
+    except IndexInUse:
+        of_flow = f"{settings.qdrant.path} is open in another process, as while `rankstream run --with-indexing` runs"
+        yield Finding("ok", "qdrant", f"not looked at: {of_flow}, so its collections, vectors and indexes are not seen")
+        return
     except (ConfigError, TimeoutError) as error:
-        of_path = "Correct qdrant.path, or end what has it open."
-        remedy = "Correct the section qdrant." if settings.qdrant.url else of_path
+        remedy = f"Correct {'the section qdrant' if settings.qdrant.url else 'qdrant.path'}."
         yield Finding("error", "qdrant", str(error) or "no answer in time", remedy)
         return
     outages = [each.error for each in surveyed if each.error is not None and each.error.reason in _OUTAGES]

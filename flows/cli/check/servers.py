@@ -15,10 +15,11 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from flows.assembly import clients
-from flows.assembly.clients import Clients, InProcess, mismatch
+from flows.assembly.clients import InProcess, mismatch
 from flows.cli.check import Finding
 from operators.clients.chat.completions import NoCompletion
 from operators.clients.http.transport import Endpoint, read_http_date
+from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import FORM, Orderer, read_order, write_prompt
@@ -238,9 +239,8 @@ async def _encode(settings: Settings, in_process: InProcess) -> Measured:
 
 
 async def _score(settings: Settings, in_process: InProcess) -> Measured:
-    made = Clients.of(settings, in_process, in_process.metrics("check"))
-    reranker = made.reranker
-    assert reranker is not None
+    # Without the other clients, as the embedder.
+    reranker = clients.make_cross_encoder(settings, in_process, in_process.metrics("check"))
     scores: list[float] = []
 
     async def ask(texts: Sequence[str]) -> None:
@@ -253,16 +253,13 @@ async def _score(settings: Settings, in_process: InProcess) -> Measured:
             raise BackendBadResponse(f"reranker: it refuses {len(refused)} of {len(texts)} texts")
         scores.extend(outcome.values())
 
-    try:
+    async with nullcontext() if isinstance(reranker, CrossEncoder) else aclosing(reranker):
         await ask(["an answer"])
         if not settings.rerank.served:
             return Measured()
         found = await measure_server(ask, settings.rerank.documents)
         where = "are in [0, 1]" if all(0 <= score <= 1 for score in scores) else "leave [0, 1]: logits"
         return found._replace(facts=[*found.facts, f"scores {where}"])
-    finally:
-        for connected in made.connections.values():
-            await connected.aclose()
 
 
 _CLOCK_TIMEOUT: Final = 5.0

@@ -147,7 +147,7 @@ def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:
     """A result without its documents, for the head of a column, with its cards."""
     names = ("status", "profile", "degraded", "warnings", "total", "total_relation", "legs", "retrieval_stage", "rules")
     return {
-        **{name: result.get(name) for name in (*names, "error", "denied")},
+        **{name: result.get(name) for name in (*names, "error", "denied", "understood")},
         "recipe": result.get("provenance", {}).get("recipe"),
         "reranked": result.get("reranked_candidates"),
         "unscored": result.get("unscored_candidates"),

@@ -17,7 +17,7 @@ from flows.cli.console.columns import abbreviate
 from operators.collections.requirements import Surveyed
 from operators.mapping.own_names import OwnNames
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
-from schemas.errors import BackendError, ConfigError
+from schemas.errors import BackendError, ConfigError, IndexInUse
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 5.0
@@ -54,6 +54,8 @@ class Overview:
             surveyed = survey_collections(self._settings, self._in_process, _TIMEOUT)
             with open_client(self._settings, self._in_process) as ask:
                 found = [self._collection(ask, each) for each in surveyed]
+        except IndexInUse:  # Searches alone see it.
+            return {"collections": [], "examples": [], "error": None, "in_use": True}
         except (ConfigError, BackendError) as error:
             return {"collections": [], "examples": [], "error": str(error)}
         names = [each["name"] for one in found for each in one["namespaces"]]

@@ -107,11 +107,11 @@ def figures_table(rows: list[ReportRow]) -> Table:
 
 
 def group_tables(rows: list[ReportRow], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
-    """The figures of each group of queries, a table a recipe; `by` names the column that has the groups."""
+    """The figures of each group of queries, with their number, a table a recipe; `by` names the groups' column."""
     for row in rows:
-        found = Table(printable(by), *row.figures, title=printable(row.name), title_justify="left")
-        for name, _, figures in row.split(grouped):
-            found.add_row(printable(name), *_format(figures.values()))
+        found = Table(printable(by), "queries", *row.figures, title=printable(row.name), title_justify="left")
+        for name, counted, figures in row.split(grouped):
+            found.add_row(printable(name), f"{counted}", *_format(figures.values()))
         yield found
 
 

@@ -164,7 +164,9 @@ def tune(
                 sources.print_report(describe_tuned(tuned))
     if write is not None:
         write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
-        say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
+        better = [each.recipe.name for each in found if each.comparison.verdict is Verdict.BETTER]
+        copy = f"copy {', '.join(better)} from its section `recipes` into your configuration"
+        say(stderr, f"wrote {write}: {copy if better else 'no recipe in it is shown to be better than your own'}")
     if not as_json:
         sources.print_report([source.note])
     sources.report_lost([("pools", source.tally.answered, source.tally.lost)], allowed=allow_partial)

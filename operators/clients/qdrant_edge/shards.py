@@ -22,7 +22,7 @@ import qdrant_edge as edge
 from operators.caching.bounded import OVERHEAD, BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant_edge.conversions import VectorSchema, edge_config
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, IndexInUse
 
 T = TypeVar("T")
 
@@ -149,7 +149,8 @@ class Collection:
 class Engine:
     """Qdrant's engine over one directory, shared by the clients of every event loop of this process.
 
-    Raises ConfigError where the directory can't be made, is open in another Engine, or has a broken shard.
+    Raises ConfigError where the directory can't be made or has a broken shard, and IndexInUse where it is open in
+    another Engine.
     """
 
     def __init__(self, path: Path) -> None:
@@ -241,7 +242,7 @@ def _lock_directory(path: Path) -> int:
         os.close(locked)
         cure = "end that one, or run both flows in one, `rankstream run --with-indexing`"
         message = f"the embedded Qdrant at {path} is open in another process, and only one can have it: {cure}"
-        raise ConfigError(message) from error
+        raise IndexInUse(message) from error
     return locked
 
 

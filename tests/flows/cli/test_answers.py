@@ -73,6 +73,17 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     assert err == "warning: profile [x]: not configured\n"
 
 
+def test_the_count_below_the_results_contradicts_none_of_them() -> None:
+    """Results by meaning alone match no word; a query that was not searched has no count."""
+    hits = [{**RESULT["results"][0], "rank": rank} for rank in (1, 2)]
+    result = {**RESULT, "status": "ok", "degraded": [], "results": hits, "total_relation": "eq"}
+    assert "ok, 0 matching, 2 by meaning alone" in printed(answer_table({**result, "total": 0}, "q"))
+    assert "ok, 1 matching, 1 by meaning alone" in printed(answer_table({**result, "total": 1}, "q"))
+    assert "meaning" not in printed(answer_table({**result, "total": 2}, "q"))
+    failed = {**result, "status": "failed", "results": [], "total": 0, "total_relation": "nearest"}
+    assert "nearest" not in printed(answer_table(failed, "q"))
+
+
 def test_the_documents_of_a_group_stand_below_their_result() -> None:
     """They have their scores and no rank; a leg that found none but them has its column."""
     other = {"id": "part", "score": 0.25, "text": "quay", "payload": {}, "legs": {"fuzzy": {"rank": 9, "score": 3.5}}}

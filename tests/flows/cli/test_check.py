@@ -10,6 +10,7 @@ from aiohttp import web
 
 from bench import random_bert
 from bench.stubs import DIMENSION, served, stub_backends
+from operators.clients.qdrant_edge.shards import Engine
 from tests.flows.cli.running import Command
 from tests.operators.clients.model_servers.manners import DENSE
 from tests.operators.clients.model_servers.playing import Manner, Playing, Reply, always
@@ -56,6 +57,19 @@ def findings(command: Command, *parts: str, code: int) -> list[tuple[str, str, s
     rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(row["remedy"] for row in rows if row["level"] != "ok")
     return [(row["level"], row["subject"], f"{row['what']} -> {row['remedy']}") for row in rows]
+
+
+def test_an_index_that_a_running_flow_has_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said that the collections are not looked at; models are, also one that reranks."""
+    rerank = {"kind": "tei", "url": "http://127.0.0.1:9"}
+    command = Command(tmp_path, monkeypatch, {"qdrant": {"path": str(tmp_path / "index")}, "rerank": rerank})
+    with Engine(tmp_path / "index"):
+        [found] = findings(command, "--part", "qdrant", code=0)
+        assert found[:2] == ("ok", "qdrant")
+        assert "is open in another process" in found[2]
+        assert "not looked at" in found[2]
+        [refused] = findings(command, "--part", "reranker", code=1)
+        assert "Start the server, or correct rerank.url" in refused[2]
 
 
 def test_an_experiment_without_the_secret_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

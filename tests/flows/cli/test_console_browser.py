@@ -68,7 +68,7 @@ def first_page(browser: Browser) -> None:
 
 
 def results(browser: Browser) -> None:
-    """Search from the keyboard: titles, highlights, fields, parts with a legend."""
+    """Search from the keyboard: titles, highlights, fields, parts with a legend, and the wishes that were read."""
     browser.open("namespace=store")
     browser.search("garden hose")
     browser.press("j")
@@ -83,6 +83,9 @@ def results(browser: Browser) -> None:
     assert browser.all("mark")
     assert {"keyword"} <= {each.text for each in browser.all(".legend li")}
     assert all(re.fullmatch(r"\d+\.\d{3}", each.text) for each in browser.all(".bar .number") if each.text)
+    browser.search("cheapest drill under 100 euro without cable")
+    browser.says(".list", "without cable: without cable")
+    assert re.search(r"Understood: .*under 100 euro: price\S* .*< 100 EUR", browser.text(".list"))
 
 
 def filters(browser: Browser) -> None:

@@ -12,7 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import Column, ConsoleSearch, compare_columns, controls, shorten_overrides, write_forms
+from flows.cli.console.columns import (
+    Column,
+    ConsoleSearch,
+    compare_columns,
+    controls,
+    shorten_overrides,
+    write_forms,
+)
 from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.losses import explain_fate, to_view, trace
 from flows.cli.console.runs import BatchRun, measure_batch

@@ -17,16 +17,19 @@ from opentelemetry.trace import NoOpTracer
 from rich.console import Console
 
 from bench.ports import free_port
+from flows.assembly.clients import InProcess
 from flows.assembly.delivery import kafka_client
+from flows.cli.console.overview import Overview
 from flows.cli.console.server import TOKEN
 from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query import NoAnswer
 from flows.process.embedded import embedded_settings, start_with_settings
+from operators.clients.qdrant_edge.shards import Engine
 from operators.delivery.client import ProducerRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
-from schemas.settings import KafkaSettings, Topics
+from schemas.settings import KafkaSettings, Topics, load
 from tests.flows.cli.browsing import JSON, WITHIN, Served, ask
 from tests.flows.cli.console_flow import shop
 from tests.integration.deployment import wait_until
@@ -136,6 +139,15 @@ def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
     assert [column["status"] for column in refused] == [found[0]["status"], "invalid"]
     assert "not configured" in refused[1]["error"]["reason"]
     assert [one["error"] is not None for one in overview["collections"]] == [True]
+
+
+def test_an_index_that_a_running_flow_has_open_is_no_fault(tmp_path: Path) -> None:
+    """The first page says so, and shows neither an error nor a backend that is ill."""
+    its = load(None, {"qdrant": {"path": str(tmp_path / "index")}, "embedder": {"kind": "none"}})
+    with Engine(tmp_path / "index"):
+        overview = Overview(its, InProcess(its), own_broker=True)
+        assert overview.describe() == {"collections": [], "examples": [], "error": None, "in_use": True}
+        assert overview.health()[0]["level"] == "ok"
 
 
 @pytest.fixture(scope="module")

@@ -364,7 +364,7 @@ def test_a_column_divides_the_figures(tmp_path: Path) -> None:
         ("wish", 2, 0.5),
     ]
     (shown,) = group_tables([row], "kind", grouped)
-    assert [list(column.cells) for column in shown.columns][:2] == [["part", "wish"], ["1.000", "0.500"]]
+    assert [list(column.cells) for column in shown.columns][:3] == [["part", "wish"], ["1", "2"], ["1.000", "0.500"]]
     assert shown.title == "rrf"
     with pytest.raises(InputError, match=r"queries\.jsonl: colour: no query has this column"):
         groups(path, "colour")

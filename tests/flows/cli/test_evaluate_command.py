@@ -126,5 +126,13 @@ def test_a_recipe_is_tuned_and_written(judged: Path) -> None:
     assert configured.recipes["hybrid"].hash != SHIPPED["hybrid"].hash
     assert (judged / "tuned.yaml").read_text().startswith("# hybrid: the tuned recipe is better")
     assert "hybrid: the tuned recipe is better on the held-out queries" in printed("tune", *asked)
+    # Only a recipe that is shown to be better is to be copied.
+    worse = ["tune", "--qrels", "qrels", "score.fuzzy=1.5", *asked[1:], "--write"]
+    for arguments, said in (
+        (["tune", "--qrels", "qrels", *asked, "--write"], "copy hybrid"),
+        (worse, "no recipe in it"),
+    ):
+        done = CliRunner().invoke(command_line(), [*arguments, f"{said}.yaml"])
+        assert f"wrote {said}.yaml: {said}" in " ".join(done.stderr.split())
     # Of the same seed the same search.
     assert objects(printed("tune", *asked, "--json")) == [tuned]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from bench.crowd import Asked, ask
 from bench.kafka.broker import Broker
 from flows.cli.evaluate.evaluation import events, read_judgements
-from flows.cli.experiment import make_report, votes_table
+from flows.cli.experiment import describe_report, make_report, votes_table
 from operators.experiments.crowd import Crowd
 from operators.experiments.sequential import SequentialTest, Votes
 from schemas.preference import PairedRankings, Preference
@@ -161,6 +161,19 @@ def test_a_ranking_that_is_late_is_seen_and_moves_nothing() -> None:
     assert report == whole
 
 
+def test_enough_votes_without_a_winner_are_said() -> None:
+    """The planned number of votes has come and shows nothing: the line says so, in place of "about 0"."""
+    planned = SequentialTest().count_decisions()
+    sides: list[Any] = ["b" if n < 0.53 * planned else "a" for n in range(planned)]
+    preferences = [
+        Preference(experiment="new", query_id=str(n), namespace="shop", issued=n, a=0, b=0, clicks=[], preferred=side)
+        for n, side in enumerate(sides)
+    ]
+    report = make_report("new", None, preferences, [])
+    assert (report["standing"], report["still_needed"]) == ("running", 0)
+    assert any("as many votes as it takes to find 0.55" in line for line in describe_report(report))
+
+
 def test_an_experiment_ends_as_its_settings_say(topics: Topics) -> None:
     """By the effect and the number of queries of `until`; without it, it goes on. It needs no secret."""
     tie = crowd(1, "shop", 3)[0][0].model_copy(update={"b": []})
@@ -186,10 +199,13 @@ def test_an_experiment_ends_as_its_settings_say(topics: Topics) -> None:
 
 
 def test_a_shadow_needs_no_topic_of_preferences(topics: Topics) -> None:
-    """Its comparisons are reported, without a vote."""
-    topics.write("experiments", crowd(20, "shop", 5)[0])
+    """Its comparisons are reported, and nothing of votes: neither a table, nor a number that is still needed."""
+    topics.write("experiments", [each.model_copy(update={"mode": "shadow"}) for each in crowd(20, "shop", 5)[0]])
     del topics.command.settings["kafka"]["topics"]["preferences"]
     report = topics.report()
+    said = topics.command("experiment", "new").stdout
+    assert said.startswith("new: shadow\nqueries compared: 20")
+    assert [word for word in ("needed", "no click") if word in said] == []
     assert (report["guards"]["compared"], report["wins"], report["losses"]) == (20, 0, 0)
 
 
@@ -226,6 +242,9 @@ def test_judgements_are_what_evaluate_reads(topics: Topics, tmp_path: Path) -> N
 def test_what_is_missing_is_said(command: tuple[str, ...], topics: Topics, tmp_path: Path) -> None:
     """An experiment without a query, and a configuration without the topics."""
     files = ("--queries", str(tmp_path / "q"), "--qrels", str(tmp_path / "r")) if command[0] == "judgements" else ()
-    assert "no query of new" in str(topics.command(*command, *files).exception)
+    assert str(topics.command(*command, *files).exception).endswith("no query of new is in kafka.topics.experiments")
+    topics.command.settings["experiments"] = {"knew": {"recipe": "rrf"}}
+    assert str(topics.command(*command, *files).exception).endswith("; did you mean knew?")
+    topics.command.settings["experiments"] = {}
     topics.command.settings["kafka"]["topics"] = {}
     assert "kafka.topics" in str(topics.command(*command, *files).exception)

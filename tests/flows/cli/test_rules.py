@@ -61,11 +61,14 @@ def test_a_file_with_a_broken_rule_is_not_put(tmp_path: Path, monkeypatch: pytes
     section = {"bootstrap_servers": "127.0.0.1:9", "topics": {"rules": "rules"}}
     command = Command(tmp_path, monkeypatch, {"kafka": section, "qdrant": {"path": str(tmp_path / "index")}})
     broken = {"namespace": "n", "id": "x", "then": {"pin": [{"id": "a", "position": 0}]}}
-    done = command("rules", "put", "--file", write(tmp_path / "rules.jsonl", TV, broken, {"then": TV["then"]}))
+    write(file := tmp_path / "rules.jsonl", TV, broken, {"then": TV["then"]})
+    file.write_text(f'{file.read_text()}{{"namespace": "n"')
+    done = command("rules", "put", "--file", str(file))
     assert done.exit_code == 1
     said = " ".join(done.stderr.split())
     assert "line 2: no rule: then.pin.0.position" in said
     assert "line 3: no rule: key: namespace and id are expected" in said
+    assert "rules.jsonl: line 4: no rule: not JSON" in said
     assert "line 1" not in said
 
 

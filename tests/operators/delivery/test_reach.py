@@ -12,7 +12,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.delivery import listener
-from operators.delivery.broker import address, reach
+from operators.delivery.broker import address, administration, reach
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -48,6 +48,15 @@ def test_a_broker_that_answers_is_enough() -> None:
     with EmbeddedBroker() as broker:
         settings = broker.client_settings(Topics())
         reach(settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:1, {settings.bootstrap_servers}"}))
+
+
+def test_the_broker_of_a_demo_is_known_at_once() -> None:
+    """kafka-python, which commands ask, would wait half a minute for it."""
+    with EmbeddedBroker() as broker:
+        settings = broker.client_settings(Topics())
+        reach(settings)
+        with pytest.raises(FatalDelivery, match="as the broker of rankstream demo"), administration(settings):
+            pass
 
 
 def test_servers_that_refuse_are_named_at_once() -> None:

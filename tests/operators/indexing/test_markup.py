@@ -20,6 +20,12 @@ from tests.operators.samples import message
         ),
         ("<p>one<br>two</p>", "one\ntwo"),
         ("<ul><li>one</li><li><p>two</p><ul><li>deep</li></ul></li></ul>", "- one\n- two\n- deep"),
+        ("<ol><li>one</li> <li><p>two</p></li></ol>", "1. one\n2. two"),
+        (
+            "<p>a</p><ol start='3'><li>c<ol><li>i</li><li>ii</li></ol></li><li>d</li></ol>",
+            "a\n\n3. c\n1. i\n2. ii\n4. d",
+        ),
+        ("<ol start='x'><li>a<ul><li>b</li></ul></li></ol><ul><li>c</li></ul>", "1. a\n- b\n\n- c"),
         ("<table><tr> <th>A</th><th>B</th></tr>\n<tr><td>1</td><td>2</td></tr></table>", "A | B\n1 | 2"),
         ("<pre><code>def f():\n    return 1\n</code></pre>", "def f():\n    return 1"),
         ("<p>a<script>x</script><style>y</style></p><p hidden>z</p><div style='display: none'>w</div>", "a"),
@@ -43,8 +49,9 @@ def test_of_a_page_the_main_part_counts() -> None:
 
 def test_markdown_is_read_as_it_is_seen() -> None:
     """Tables, lists and code as of HTML."""
-    source = "# T\n\nSome *text* with\na [link](x).\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx  y\n```"
-    assert markdown_text(source) == "T\n\nSome text with a link.\n\n- a\n- b\n\na | b\n1 | 2\n\nx  y"
+    lists = "- a\n- b\n\n3. c\n4. d\n\n"
+    source = f"# T\n\nSome *text* with\na [link](x).\n\n{lists}| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx  y\n```"
+    assert markdown_text(source) == f"T\n\nSome text with a link.\n\n{lists}a | b\n1 | 2\n\nx  y"
 
 
 @given(

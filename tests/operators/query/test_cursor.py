@@ -238,12 +238,12 @@ def test_what_could_not_be_read_is_not_written(cursor: Cursor) -> None:
     ("text", "what"),
     [
         ("", "of no known version"),
-        ("*", "not URL-safe base64"),
-        ("AQ==", "not the one spelling"),
-        ("AR", "not the one spelling"),
+        ("*", "not the next_cursor of a result; send that one unchanged"),
+        ("AQ==", "not the next_cursor of a result"),
+        ("AR", "not the next_cursor of a result"),
         ("Ag", "another secret"),
         ("AQ", "of no known version"),
-        ("A" * 505, "too long"),
+        ("A" * 505, "not the next_cursor of a result"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(text: str, what: str) -> None:

@@ -129,6 +129,13 @@ def test_abbreviations_end_no_sentence() -> None:
     assert all(each.startswith(("J. Smith", "Nothing")) for each in marked("lamps", text, 4))
 
 
+def test_the_number_of_an_entry_stands_with_it() -> None:
+    """Also one of two digits; a number that ends a sentence ends it."""
+    entries = "".join(f"{number}. Hold the button. Wait.\n" for number in range(8, 13))
+    found = [entries[start:end] for start, end in passages._units(entries)]
+    assert found == [part for n in range(8, 13) for part in (f"{n}. Hold the button.", "Wait.")]
+
+
 def test_a_long_sentence_is_divided_between_words() -> None:
     """A sentence beyond the size is divided at a comma or a space, and a word only if it is longer."""
     words = " ".join(f"word{one}{other}" for one in "abcdefghij" for other in "abcdefghijklmnopqrst")

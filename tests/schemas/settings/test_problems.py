@@ -110,7 +110,7 @@ qdrant: {url: http://q, path: /x}
 embedder: {kind: openai}
     embedder: openai needs url
 qdrant: {url: http://q, collections: {moon: {a: b}}}
-    settings: qdrant.collections: moon: not in qdrant.destinations
+    qdrant.collections: moon: not in qdrant.destinations
 qdrant: {url: http://q, collections: {default: {a: documents}}}
     qdrant: collections: default: two parts in one Qdrant collection
 qdrant: {url: http://q, collections: {default: {a: b, c: b}}}
@@ -120,19 +120,19 @@ qdrant: {url: http://q, indexes: {_version: integer}}
 qdrant: {url: http://q, indexes: {year: text}}
     qdrant.indexes.year: Input should be 'keyword', 'integer', 'float', 'bool', 'datetime' or 'geo'
 policies: {default: {deny: {profiles: [dep]}}}
-    settings: policies.default.deny.profiles: dep: not in profiles
+    policies.default.deny.profiles: dep: not in profiles
 profiles: {mine: {recipe: x}}
-    settings: profiles.mine.recipe: not in recipes
+    profiles.mine.recipe: not in recipes
 profiles: {mine: {group_by: x}}
-    settings: profiles.mine.group_by: nothing to group by; add it to qdrant.indexes
+    profiles.mine.group_by: nothing to group by; add it to qdrant.indexes
 defaults: {group_by: x}
-    settings: defaults.group_by: nothing to group by; add it to qdrant.indexes
+    defaults.group_by: nothing to group by; add it to qdrant.indexes
 policies: {sources: {a: {destinations: [moon]}}}
-    settings: policies.sources.a.destinations: moon: not in qdrant.destinations
+    policies.sources.a.destinations: moon: not in qdrant.destinations
 policies: {default: {reply_to: [results, queries]}}
-    settings: policies.default.reply_to: queries: neither kafka.topics.results nor one of kafka.topics.reply_to
+    policies.default.reply_to: queries: neither kafka.topics.results nor one of kafka.topics.reply_to
 policies: {identity: {by: topic, topics: {typo: a}}}
-    settings: policies.identity.topics: typo: not kafka.topics.queries
+    policies.identity.topics: typo: not kafka.topics.queries
 qdrant: {url: http://q, indexes: {subject: integer}}
     qdrant: indexes: subject: these have an index of their own
 qdrant: {url: http://q, indexes: {my field: integer}}
@@ -144,7 +144,7 @@ qdrant: {url: http://q, columns: {my head: title}}
 qdrant: {url: http://q, columns: {Head: text, head: title}}
     qdrant: columns: two names differ in their case only
 qdrant: {url: http://q, analysers: {moon: {}}}
-    settings: qdrant.analysers: moon: not a Qdrant collection of destinations or collections
+    qdrant.analysers: moon: not a Qdrant collection of destinations or collections
 sparse_encoder: {kind: tei, url: http://s}
     sparse_encoder: tei needs url and model
 sparse_encoder: {kind: splade}
@@ -152,11 +152,11 @@ sparse_encoder: {kind: splade}
 sparse_encoder: {body: {inputs: [a]}}
     sparse_encoder.body: inputs: a field that rankstream sets itself
 sparse_encoder: {kind: tei, url: http://s, model: m}
-    settings: sparse_encoder.kind: tei needs a vector, and qdrant.vectors.learned is null
+    sparse_encoder.kind: tei needs a vector, and qdrant.vectors.learned is null
 qdrant: {url: http://q, vectors: {learned: splade}}
-    settings: qdrant.vectors.learned: splade needs an encoder, and sparse_encoder.kind is none
+    qdrant.vectors.learned: splade needs an encoder, and sparse_encoder.kind is none
 qdrant: {url: http://q, owned: [moon]}
-    settings: qdrant.owned: moon: not a Qdrant collection of destinations or collections
+    qdrant.owned: moon: not a Qdrant collection of destinations or collections
 qdrant: {url: http://q, ids: uuid, owned: [documents]}
     qdrant: owned: fields, ids, namespaces and vectors describe collections that are only read
 qdrant: {url: http://q, fields: {_version: at}}
@@ -172,7 +172,7 @@ qdrant: {url: http://q, fields: {namespace: a}, namespaces: none}
 qdrant: {url: http://q, fields: {labels: "a#b"}}
     qdrant: fields.labels: Qdrant cannot filter by what is in a string
 decay: {collections: {default: {a: {}}}}
-    settings: decay.collections.default: a: not in qdrant.collections
+    decay.collections.default: a: not in qdrant.collections
 cache: {threshold: 1.1}
     cache.threshold: Input should be less than or equal to 1
 cache: {watermark_timeout: 11}
@@ -191,7 +191,7 @@ kafka: {topics: {reply_to: [a.*, d*s]}}
     kafka.topics.reply_to: lists the topic of documents, dead_letters, or has a pattern that fits it
 kafka: {topics: {reply_to: [a.*]}}
 policies: {default: {reply_to: [a.b.*, b.*]}}
-    settings: policies.default.reply_to: b.*: neither kafka.topics.results nor one of kafka.topics.reply_to
+    policies.default.reply_to: b.*: neither kafka.topics.results nor one of kafka.topics.reply_to
 kafka: {topics: {reply_to: [no spaces]}}
     kafka.topics.reply_to.0: String should match pattern '^[A-Za-z0-9._*?-]{1,249}$'
 kafka: {topics: {reply_to: answers}}
@@ -253,7 +253,7 @@ rerank: {kind: vllm_score, url: http://r, omitted: drop}
 rerank: {max_doc_chars: 300}
     rerank: max_doc_chars: late_interaction reads texts with on_the_fly alone; remove it, or set on_the_fly
 rerank: {cache: 10}
-    settings: rerank.cache: no effect: late_interaction has no scores to cache, and there is no chat model; remove
+    rerank.cache: no effect: late_interaction has no scores to cache, and there is no chat model; remove
 rerank: {kind: chat, timeout: 3}
 chat: {kind: openai, url: http://c, model: m}
     rerank: timeout: no effect with kind chat; remove
@@ -271,7 +271,7 @@ qdrant: {url: http://q, namespaces: none, create: {m: 32}}
     qdrant: create: m: no effect on collections that another tool makes; remove
 qdrant: {url: http://q, namespaces: none}
 documents: {envelope: debezium}
-    settings: documents: envelope: no effect on collections that are only read; remove
+    documents: envelope: no effect on collections that are only read; remove
 qdrant: {url: http://q, context: {before: 5}}
     qdrant.context: before: no effect without order_by; remove, or set order_by
 qdrant: {url: http://q, vectors: {tokens: null, tokens_datatype: float16}}
@@ -280,7 +280,7 @@ kafka: {schema_registry: {request_timeout: 2}}
     kafka.schema_registry: request_timeout: no effect without url; remove, or set it
 kafka: {transaction_timeout: 20}
 delivery: {mode: at_least_once}
-    settings: kafka.transaction_timeout: no effect with delivery.mode at_least_once; remove
+    kafka.transaction_timeout: no effect with delivery.mode at_least_once; remove
 limits: {timeout: 100}
     limits: timeout: no effect above max_timeout; lower it, or raise max_timeout
 telemetry: {host: 127.0.0.1, port: null}
@@ -292,7 +292,7 @@ cache: {semantic_mib: 0, exact_mib: 0, ttl: 10}
 firewall: {blocked_labels: [draft]}
     firewall: blocked_labels: no effect without the firewall; set firewall.enabled to true, or to false to have it off …
 policies: {sources: {desk: {clearance: internal}}}
-    settings: policies.sources.desk: its clearance and labels hide nothing; set firewall.enabled to true, or to false …
+    policies.sources.desk: its clearance and labels hide nothing; set firewall.enabled to true, or to false …
 
 # No number of 1 or 0 comes from true or false, in a map neither.
 threads: true
@@ -348,7 +348,7 @@ rerank: {kind: onnx, path: /m, max_concurrency: 2}
 rerank: {kind: onnx, path: /m, max_concurrency: 16}
     rerank: onnx: the model in this process makes one call at a time (max_concurrency: 1)
 rerank: {kind: chat}
-    settings: rerank.kind: chat asks a chat model, and chat.kind is none
+    rerank.kind: chat asks a chat model, and chat.kind is none
 rerank: {kind: chat}
 chat: {kind: openai}
     chat: openai needs url and model
@@ -401,9 +401,9 @@ rerank: {trusted: perhaps}
 rerank: {idf: 2}
     rerank.idf: Input should be a valid boolean, unable to interpret input
 embedder: {kind: openai, url: http://e}
-    settings: rerank.kind: late_interaction reads token vectors, and embedder.kind openai gives none; …
+    rerank.kind: late_interaction reads token vectors, and embedder.kind openai gives none; …
 embedder: {kind: tei, url: http://e}
-    settings: rerank.kind: late_interaction reads token vectors, and embedder.kind tei gives none; …
+    rerank.kind: late_interaction reads token vectors, and embedder.kind tei gives none; …
 
 # Parameters of a chat model are any but those that another key sets, or the prompt is.
 chat: {kind: openai, url: http://chat/v1, model: m, parameters: {model: 1}}

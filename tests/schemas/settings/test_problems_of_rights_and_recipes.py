@@ -77,24 +77,24 @@ qdrant: {url: http://q, api_key_file: /k}
 # A misspelt collection or operation would allow what was to be denied.
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {default: {deny: {collections: [secrt, open]}}}
-    settings: policies.default.deny.collections: secrt: not in qdrant.collections
+    policies.default.deny.collections: secrt: not in qdrant.collections
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {default: {collections: [secret, a, b]}}
-    settings: policies.default.collections: a, b: not in qdrant.collections
+    policies.default.collections: a, b: not in qdrant.collections
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {sources: {web: {collections: [s]}}}
-    settings: policies.sources.web.collections: s: not in qdrant.collections
+    policies.sources.web.collections: s: not in qdrant.collections
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {default: {deny: {operations: [Read]}}}
-    settings: policies.default.deny.operations: Read: no operation; there is read
+    policies.default.deny.operations: Read: no operation; there is read
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {default: {operations: [query]}}
-    settings: policies.default.operations: query: no operation; there is read
+    policies.default.operations: query: no operation; there is read
 qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}
 policies: {sources: {web: {deny: {operations: [read, write]}}}}
-    settings: policies.sources.web.deny.operations: write: no operation; there is read
+    policies.sources.web.deny.operations: write: no operation; there is read
 defaults: {destination: elswhere}
-    settings: defaults.destination: not in qdrant.destinations
+    defaults.destination: not in qdrant.destinations
 
 # An identity has all that it needs, and nothing that it doesn't use; no mistake is a policy that allows all.
 policies: {identity: {by: header}}
@@ -150,7 +150,7 @@ profiles: {deep: 5}
 profiles: {deep: null}
     profiles.deep: a mapping is expected
 profiles: {balanced: {recipe: nope}}
-    settings: profiles.balanced.recipe: not in recipes
+    profiles.balanced.recipe: not in recipes
 
 # Recipes, stages by their place, in every recipe at once.
 recipes:
@@ -190,13 +190,13 @@ threads: 0
     recipes.second.score.alpha: Input should be less than or equal to 1
     threads: Input should be greater than or equal to 1
 recipes: {read: {stages: [rrf, {temporal: {extractor: chat}}]}}
-    settings: recipes: read ask a chat model, and chat.kind is none
+    recipes: read ask a chat model, and chat.kind is none
 recipes: {told: {stages: [score, {temporal: {extractor: chat}}]}}
-    settings: recipes: told ask a chat model, and chat.kind is none
+    recipes: told ask a chat model, and chat.kind is none
 recipes:
   read: {stages: [rrf, {temporal: {extractor: chat}}]}
   told: {stages: [score, {temporal: {extractor: chat}}]}
-    settings: recipes: read, told ask a chat model, and chat.kind is none
+    recipes: read, told ask a chat model, and chat.kind is none
 
 # No value is repeated.
 recipes: {mine: {stages: [{score: {normaliser: canary}}]}}
@@ -206,7 +206,7 @@ recipes: {mine: canary}
 recipes: {mine: {stages: [canary]}}
     recipes.mine.stages.0: no such stage; did you mean near?
 profiles: {balanced: {recipe: canary}}
-    settings: profiles.balanced.recipe: not in recipes
+    profiles.balanced.recipe: not in recipes
 profiles: {balanced: canary}
     profiles.balanced: a mapping is expected
 limits: {overrides: {score.alpha: {min: canary}}}
@@ -216,7 +216,7 @@ decay: {destinations: {default: {mode: canary}}}
 
 # Tiers of decay, and bounds on overrides of parameters that there are.
 decay: {destinations: {dairy: {half_life_days: 3.0}, default: {}}}
-    settings: decay.destinations: dairy: not in qdrant.destinations
+    decay.destinations: dairy: not in qdrant.destinations
 decay: {destinations: {default: {half_life_days: -1}}}
     decay.destinations.default.half_life_days: Input should be greater than or equal to 0
 decay: {destinations: {default: {mode: linear}}}
@@ -236,14 +236,14 @@ limits: {overrides: {score.alpha: {min: 0.8, max: 0.2}}}
 
 # Experiments with a topic and a recipe.
 experiments: {words: {recipe: rrf}}
-    settings: experiments: there is no topic for what they find; set kafka.topics.experiments
+    experiments: there is no topic for what they find; set kafka.topics.experiments
 kafka: {topics: {experiments: e}}
 experiments: {words: {recipe: canary}}
-    settings: experiments.words.recipe: not in recipes
+    experiments.words.recipe: not in recipes
 kafka: {topics: {experiments: e}}
 recipes: {mine: {stages: [score, {llm_rerank: {enabled: true}}]}}
 experiments: {words: {recipe: mine}}
-    settings: experiments.words.recipe: mine asks a chat model, which no experiment does; name another
+    experiments.words.recipe: mine asks a chat model, which no experiment does; name another
 experiments: {words: {recipe: rrf, until: {}}}
     experiments.words: until: no effect with mode shadow, which asks no user; remove, or set mode to interleave
 experiments: {words: {recipe: rrf, share: 0}}

@@ -10,6 +10,14 @@ const STATUSES = {
   denied: "A policy does not allow the query.",
   invalid: "The query was refused.",
 };
+// A wish of the query: its words, and how they were read.
+const SIGNS = { gt: ">", gte: "≥", lt: "<", lte: "≤", value: "=" };
+function wish(each) {
+  const field = each.field ?? `${(each.about ?? []).join(", ")} (of no field)`.trim();
+  const bounds = Object.entries(SIGNS).filter(([name]) => (each[name] ?? null) !== null).map(([name, sign]) => `${sign} ${each[name]}`);
+  const read = each.kind === "exclusion" ? `without ${each.without}` : each.kind === "order" ? `ordered by ${field}, ${each.direction}` : [field, ...bounds, each.unit ?? ""].join(" ").trim();
+  return each.words ? `${each.words}: ${read}` : read;
+}
 export function legend(columns) {
   const names = [...new Set(columns.flatMap((column) => column.cards.flatMap((card) => card.parts.map(([name]) => name))))];
   return el("ul", { class: "legend", "aria-label": "Parts of the score" }, names.map((name) => el("li", {}, el("i", { style: { "--part": colour(name) } }), name === "rerank" ? "model (rerank)" : name)));
@@ -75,7 +83,8 @@ export function list(column, at, letters, context) {
   const watch = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) fill(); });
   watch.observe(more);
   const matching = `${column.total}${column.total_relation === "gte" ? "+" : ""}`;
-  const total = `${column.cards.length} shown, ${matching} ${column.total_relation === "nearest" ? "nearest" : "matching"}`;
+  const behind = column.total_relation === "eq" ? column.cards.filter((each) => each.rank > column.total).length : 0;
+  const total = `${column.cards.length} shown, ${matching} ${column.total_relation === "nearest" ? "nearest" : "matching"}${behind ? `, ${behind} by meaning alone` : ""}`;
   const legs = column.legs.map((leg) => leg.status === "ok" ? `${leg.name} ${leg.candidates}` : `${leg.name} ${leg.status}`).join(" · ");
   return el("section", { class: "list", "aria-label": `Column ${letters}`, "data-column": String(at) },
     el("div", { class: "head" }, el("h2", {}, el("span", { class: "letter" }, letters), ` ${column.recipe ?? "refused"}`, column.again ? el("span", { class: "quiet" }, " ranked here from the recorded pool") : null),
@@ -84,6 +93,7 @@ export function list(column, at, letters, context) {
         button(`Lost (${column.lost})`, () => context.actions.open("lost", at), { class: "plain" }),
         button("Time", () => context.actions.open("time", at), { class: "plain" }))),
     el("p", { class: column.status === "ok" ? "quiet" : column.status }, column.status === "ok" ? `${total} · ${legs}${column.reranked ? ` · model read ${column.reranked}` : ""}${column.took && !column.again ? ` · ${fixed(column.took, 0)} ms` : ""}${column.cache ? ` · ${column.cache} cache` : ""}${column.rules?.length ? ` · rules ${column.rules.join(", ")}` : ""}` : `${column.status}: ${STATUSES[column.status] ?? ""}`),
+    column.understood?.length ? el("p", { class: "quiet", dir: "auto" }, `Understood: ${column.understood.map(wish).join("; ")}`) : null,
     column.error ? el("p", { class: "invalid" }, column.error.reason) : null,
     column.denied ? el("p", { class: "denied" }, column.denied.reason) : null,
     (column.degraded ?? []).length ? el("ul", { class: "warning" }, column.degraded.map((each) => el("li", {}, `${each.stage} is missing: ${each.reason}`))) : null,

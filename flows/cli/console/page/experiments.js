@@ -8,7 +8,7 @@ export async function experiments() {
   return el("div", {}, el("h2", {}, "Experiments"), el("div", { class: "falls" }, reports.map(section)));
 }
 function section(report) {
-  const [standing, ...lines] = report.lines, heard = report.standing ? [["all", report], ...Object.entries(report.namespaces), ...Object.entries(report.kinds)] : [];
+  const [standing, ...lines] = report.lines, heard = report.standing && report.standing !== "shadow" ? [["all", report], ...Object.entries(report.namespaces), ...Object.entries(report.kinds)] : [];
   return el("section", { "data-experiment": report.experiment }, el("h3", {}, standing), lines.map((each) => el("p", { class: "quiet" }, each)),
     heard.length ? [el("div", { class: "fall" }, el("p", { class: "words" }, "Preference for b from 0 to 1, with its interval; at the mark, .5, users prefer neither."), heard.map(interval)),
       table(["queries", ...Object.values(VOTES).map((name) => ({ name, number: true }))], heard.map(([name, votes]) => [name, ...Object.keys(VOTES).map((each) => votes[each].toLocaleString())]))] : null);

@@ -11,7 +11,7 @@ export function overview(state, names) {
   get("overview").then((found) => {
     examples.replaceChildren(...(found.examples.length ? [el("h2", {}, "Try one of these"), el("ul", { class: "chips" }, found.examples.map((each) => el("li", {}, link(state, each.text, each.namespace))))] : []));
     names(found.collections.flatMap((one) => one.namespaces.map((each) => each.name)));
-    index.replaceChildren(...(found.error ? [empty("The index can't be read from here", found.error, el("p", {}, "Searches work all the same: write the namespace into the field beside the search."))] : found.collections.map(collection)));
+    index.replaceChildren(...(found.error ? [empty("The index can't be read from here", found.error, el("p", {}, "Searches work all the same: write the namespace into the field beside the search."))] : found.in_use ? [empty("The running flow has the index open", "So this page shows no fields and no numbers. Search above: the flow answers. If your documents have a namespace, write it into the field beside the search.")] : found.collections.map(collection)));
   }).catch((error) => index.replaceChildren(empty("The index can't be read", error.message)));
   function collection(one) {
     if (one.error) return empty(`Collection ${one.name}`, one.error);
@@ -24,6 +24,6 @@ export function overview(state, names) {
   }
   const late = recent();
   return el("div", {}, health, el("div", { class: "overview" }, el("div", {}, index), el("div", {}, el("section", {}, examples),
-    el("section", {}, el("h2", {}, "Recent queries"), late.length ? el("ul", { class: "chips" }, late.map((each) => el("li", {}, link(state, each.text, each.namespace)))) : el("p", { class: "quiet" }, "Your searches will stand here.")),
+    el("section", {}, el("h2", {}, "Recent queries"), late.length ? el("ul", { class: "chips" }, late.map((each) => el("li", {}, link(state, each.text, each.namespace)))) : el("p", { class: "quiet" }, "You have not searched yet.")),
     el("section", {}, el("h2", {}, "What you can do here"), el("ul", {}, ["Open why below a result: the score from the legs to the end.", "Add a column: another recipe, profile or configuration beside the first.", "Move a parameter: the candidates are ranked again at once.", "Grade results with the keys 0 to 3, and run a query set over both columns."].map((each) => el("li", {}, each)))))));
 }

@@ -52,7 +52,7 @@ export async function rules(page) {
   function show({ topic, rules: all, refused }) {
     const shown = all.filter((each) => !state.namespace || each.namespace === state.namespace || each.namespace === "*");
     const rows = shown.slice(0, 500).map((each) => [each.namespace, button(each.id, () => edit(each), { class: "plain code", "aria-label": `Edit the rule ${each.id} of ${each.namespace}` }), each.when.join(", "), each.then.join("; ")]);
-    const count = `${shown.length} of ${all.length} rules of ${topic}${shown.length > 500 ? ", the first 500 here" : ""}${state.namespace ? `, for ${state.namespace}` : ""}`;
+    const count = `The topic ${topic} has ${all.length} rules. Shown: ${shown.length}${shown.length > 500 ? ", the first 500 here" : ""}${state.namespace ? `, those for ${state.namespace}` : ""}`;
     list.replaceChildren(...[el("p", { class: "quiet" }, count), rows.length ? table(["namespace", "rule", "if", "then"], rows) : empty("No rules yet", "Write one above."),
       refused.length ? el("section", { class: "warning" }, el("h3", {}, "Records that are no rules"), el("ul", {}, refused.map((each) => el("li", {}, each)))) : null].filter(Boolean));
   }
@@ -64,6 +64,6 @@ export async function rules(page) {
       el("label", { for: "rule-text" }, "Conditions and effects, as JSON"), text, wrong, words,
       el("div", { class: "toolbar" }, el("button", {}, "Check"), el("label", { for: "rule-query" }, "Query"), query, button("Try", attemptTrial, { class: "main", id: "rule-try" }),
         button("Put", () => put(text.value), { id: "rule-put" }), button("Delete", () => put(DELETED), { id: "rule-delete" })),
-      el("p", { class: "quiet" }, "Try asks the query by the rules in force, and beside it with this one; it puts nothing. Whoever may write to the topic can also put rules with rankstream rules put.")),
+      el("p", { class: "quiet" }, "Try sends the query twice: with the rules in force, and with this rule, too. It does not put the rule. Rules can also be put from the command line: rankstream rules put.")),
     list);
 }
