@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any, Final, Self
 
 from operators.mapping.formats import read_seconds, recognise_number, recognise_time
-from operators.text.folding import fold_accents
 from schemas.filters import FIELD
 
 MOST: Final = 5000
@@ -99,8 +98,8 @@ class FieldProfile:
         return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in self.names)
 
     def has_name(self, pattern: re.Pattern[str]) -> bool:
-        """True if its name, the last of those on the way to it, is of this pattern, which has no accents."""
-        return pattern.fullmatch(fold_accents(self.names[-1])) is not None
+        """True if its name, the last of those on the way to it, is of this pattern."""
+        return pattern.fullmatch(self.names[-1]) is not None
 
     @property
     def presence(self) -> float:

@@ -17,26 +17,25 @@ from typing import Final
 
 from operators.mapping.languages import is_language
 from operators.mapping.profile import PROSE, FieldProfile, Kind, count_words
-from operators.text.folding import fold_accents
 
 _ID_NAMES: Final = re.compile(r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id", re.IGNORECASE)
 _ID_ENDS: Final = re.compile(r".*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code)")
 _TITLES: Final = re.compile(
-    r".*(?:title|headline|subject|heading|label|^name|[_\W]name$|question|summary|titel|betreff|titre|nom$|titulo"
+    r".*(?:title|headline|subject|heading|label|^name|[_\W]name$|question|summary|titel|betreff|titre|nom$|titulo|título"
     r"|nombre|titolo|bezeichnung|produkt(?:name)?$|product(?:_?name)?$|naam|namn|navn|nome).*",
     re.IGNORECASE,
 )
 _CREATED: Final = re.compile(
-    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|veroe?ff|datum|cree|creado|^ts$|timestamp).*",
+    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|ver(?:ö|oe)ff|datum|cr[eé][eé]|creado|^ts$|timestamp).*",
     re.IGNORECASE,
 )
 _UPDATED: Final = re.compile(
-    r".*(?:updat|modif|chang|edit|revis|geae?nd|aktualis|mis_a_jour|actualiz).*", re.IGNORECASE
+    r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*", re.IGNORECASE
 )
 _TENANTS: Final = re.compile(
     r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?", re.IGNORECASE
 )
-_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|sprak", re.IGNORECASE)
+_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|språk", re.IGNORECASE)
 _SLUG: Final = re.compile(r"[^\s]{4,}")
 
 _ALL: Final = 0.995
@@ -143,7 +142,7 @@ def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile
 def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     """The field with each document's language."""
     texts = [each for each in fields if not each.listed and each.texts and each.distinct <= 30]
-    named = (each for each in texts if _LANGUAGES.match(fold_accents(each.names[-1])))
+    named = (each for each in texts if _LANGUAGES.match(each.names[-1]))
     found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= 0.95]
     return next(iter([*found, *(each for each in texts if each.share(is_language) >= 0.95)]), None)
 

@@ -289,7 +289,7 @@ def test_each_language_has_its_own_stems() -> None:
     ],
 )
 def test_stop_words_of_a_querys_language_are_no_terms_of_it(query: str, words: str, lang: str | None) -> None:
-    """Where documents are in several languages, too; nor are they marked in a text."""
+    """In a collection of several languages, too; nor are they marked in a text."""
     searched = [each.text for each in MIXED.words(query, lang) if each.weight and not each.text.startswith('"')]
     assert searched == words.split()
     (passage,) = MIXED.matcher(query, lang).passages(query, 1)
