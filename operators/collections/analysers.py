@@ -7,8 +7,8 @@ identifiers add terms, and nothing to its length.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import qdrant_edge
@@ -16,6 +16,8 @@ import qdrant_edge
 from operators.ranking.content import join_fields
 from operators.text.analysis import Token, analyse, join_neighbours
 from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
+from operators.text.passages import Matcher
+from operators.text.phrases import read_rows
 from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams_of_document
 from operators.text.words import split_words
 from schemas.document import COLUMNS, LANG
@@ -36,6 +38,18 @@ _COUNTING: Final = 1000.0
 _ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
 _TURKISH: Final = frozenset({"turkish", "tr"})
+
+_THINGS: Final = """
+english en: bat bin bare care cat come con die dog door end era eras face fan fins gain hat hay ill man men mine mint
+ mod mode moral multi name one par pet pic pod pot pour sale sap sea seas sense sine son sons sub take tan till ton tons
+ van var vase want war
+german de: los mais most not ton
+french fr: but col fan if mode or pot
+spanish es: mes par sur
+"""
+"""Language -> words that name something in it, and are stop words of other languages."""
+
+_NAMING: Final = {each: frozenset(words.split()) for head, words in read_rows(_THINGS) for each in head.split()}
 
 
 class Bm25:
@@ -66,6 +80,8 @@ class Bm25:
             raise ConfigError(f"bm25: {error}") from error
         # Queries share most of their words.
         self.terms_of = lru_cache(8192)(self._make_terms)
+        self._stopped_in = lru_cache(8192)(self._find_stopped)
+        self._is_mixed = analysis != PLAIN and len(languages) > 1
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
@@ -95,8 +111,16 @@ class Bm25:
         languages = self.settings.languages
         return languages.get(tag) or languages.get(tag.partition("-")[0]) or self.settings.language
 
-    def words(self, text: str) -> Sequence[QueryWord]:
-        """Return the words and forms of a query that have terms; stop words only if it has no others."""
+    def matcher(self, text: str, lang: str | None = None) -> Matcher:
+        """Finds the words of a query in texts; its `lang` is as that of `words`."""
+        terms = self._terms_in(analyse(_readable(text), query=True), lang) if self._is_mixed else self.terms_of
+        return Matcher(text, terms, partial(self.terms_of, stop_words=True))
+
+    def words(self, text: str, lang: str | None = None) -> Sequence[QueryWord]:
+        """Return the words and forms of a query that have terms; stop words only if it has no others.
+
+        `lang` is the query's language as documents have it; None: it is told by the query's stop words.
+        """
         text = _readable(text)
         if self.analysis == PLAIN:
             plain = ((word, self._model.embed_query(word).indices) for word in split_words(text))
@@ -106,7 +130,8 @@ class Bm25:
         forms = [each for each in tokens if not each.is_word]
         if not _TURKISH.isdisjoint(self._counting):
             forms += (each._replace(is_word=False) for each in _in_turkish(text, words) if each not in words)
-        found = [self.terms_of(each.text) for each in words]
+        terms_of = self._terms_in(words, lang) if self._is_mixed else self.terms_of
+        found = [terms_of(each.text) for each in words]
         neighbours = list(join_neighbours(words, [bool(terms) for terms in found]))
         if not any(found):
             found = [self.terms_of(each.text, stop_words=True) for each in words]
@@ -154,17 +179,40 @@ class Bm25:
         weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
         return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_field
 
-    def query(self, text: str) -> SparseVector | None:
-        """Return a query's terms with their weights, or None if it has none."""
-        return query_vector(self.words(text))
+    def query(self, text: str, lang: str | None = None) -> SparseVector | None:
+        """Return a query's terms with their weights, or None if it has none; its `lang` is as that of `words`."""
+        return query_vector(self.words(text, lang))
 
-    def _make_terms(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
-        """The terms of one word or form, in each language; of a stop word if `stop_words` count."""
+    def _terms_in(self, tokens: Iterable[Token], lang: str | None) -> Callable[[str], Sequence[int]]:
+        """The terms of a word in a query, none of a stop word of the query's languages: those of which it has the most
+        stop words, or the collection's own.
+        """
+        if lang is None:
+            counts = Counter(language for each in tokens if each.is_word for language in self._stopped_in(each.text))
+            most = max(counts.values(), default=0)
+            spoken = frozenset(language for language, count in counts.items() if count == most)
+        else:
+            spoken = frozenset({self._language(lang)})
+        return partial(self.terms_of, spoken=spoken or frozenset({self.settings.language}))
+
+    def _find_stopped(self, word: str) -> Sequence[str]:
+        """The languages that a word tells as their stop word; none if it names something in another one."""
+        if any(word in _NAMING.get(language, ()) for language in self._counting):
+            return ()
+        models = self._counting.items()
+        return [language for language, model in models if not model.embed_query(self._fold(word, language)).indices]
+
+    def _make_terms(
+        self, word: str, *, stop_words: bool = False, spoken: Collection[str] = frozenset()
+    ) -> Sequence[int]:
+        """The terms of one word or form, in each language; of a stop word of a `spoken` one if `stop_words` count."""
         if self.analysis == PLAIN:
             return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting
-        each = (model.embed_query(self._fold(word, language)).indices for language, model in models.items())
-        return list(dict.fromkeys(term for terms in each for term in terms))
+        each = {language: model.embed_query(self._fold(word, language)).indices for language, model in models.items()}
+        if not all(each[language] for language in spoken):
+            return []
+        return list(dict.fromkeys(term for terms in each.values() for term in terms))
 
     def covers(self, terms: SparseVector | None, text: str) -> bool:
         """True if a document that matches the text has one of the terms: among other words a stop word is none."""

@@ -28,6 +28,7 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import INDEXABLE
 from schemas.settings.delivery import Limits
 from schemas.settings.qdrant import MOST_FIELDS, language_tag
+from schemas.texts import nfc
 
 TITLE: Final = "title"
 ROLES: Final = ("id", TITLE, TEXT, "created_at", "updated_at", "lang", "namespace")
@@ -210,7 +211,7 @@ def _name(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -
     for each in profiles:
         each.name = each.column
         if _means_other(each, named) or not INDEXABLE.fullmatch(each.column):
-            plain = re.sub(r"[^\w-]+", "_", ".".join(each.names)).strip("_") or "field"
+            plain = re.sub(r"[^\w-]+", "_", nfc(".".join(each.names))).strip("_") or "field"
             each.name = plain if plain not in taken | _OWN else f"own_{plain}"
             taken.add(each.name)
     for role, each in named.items():

@@ -27,7 +27,7 @@ _TITLES: Final = re.compile(
     re.IGNORECASE,
 )
 _CREATED: Final = re.compile(
-    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|veröff|datum|crée|creado|^ts$|timestamp).*",
+    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|ver(?:ö|oe)ff|datum|cr[eé][eé]|creado|^ts$|timestamp).*",
     re.IGNORECASE,
 )
 _UPDATED: Final = re.compile(

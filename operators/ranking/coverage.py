@@ -23,6 +23,9 @@ from operators.text.words import is_spelt
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
+_NAME: Final = 3
+"""Atoms from which on a form is a name with its stop words; of two, such as `setup`, most are verbs."""
+
 NEAR: Final = 0.45
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
@@ -37,12 +40,15 @@ def rarity(documents: int, frequency: int) -> float:
 def find_units(matches: Matches, ids: Set[str]) -> list[QueryUnit]:
     """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is no
-    atom of the words and forms that have it inside.
+    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is one
+    where a candidate writes it in a longer form: `touchmenot` has touch, `touchmenot:2` and `touchmenot:3`.
     """
     names: dict[tuple[int, int], str] = {}
-    for word, span in matches.atoms.items():
-        names.setdefault(span, word)
+    for word, (first, atoms) in matches.atoms.items():
+        names.setdefault((first, atoms), word)
+        if atoms >= _NAME and not matches.fields[word].keys().isdisjoint(ids):
+            for atom in range(atoms):
+                names.setdefault((first + atom, 1), f"{word}:{atom + 1}")
     fields: dict[tuple[int, int], Mapping[str, Sequence[str]]] = {span: {} for span in names}
     for word, (first, atoms) in matches.atoms.items():
         found = matches.fields[word]
@@ -141,7 +147,14 @@ def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
 def _find_support(
     units: Sequence[QueryUnit], information: NDArray[np.float64], has: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit."""
+    """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit.
+
+    The atoms of an identifier, such as `1440p`, support each other, and need the support that the identifier needs.
+    """
+    whole: dict[int, QueryUnit] = {}
+    for unit in units:
+        if unit.atoms > 1 and not unit.text.isalpha():
+            whole = dict.fromkeys(range(unit.first, unit.first + unit.atoms), unit) | whole
     atoms = np.array([place for place, unit in enumerate(units) if unit.atoms == 1], int)
     known = information[atoms, np.newaxis] * has[atoms]
     # The atoms outside a unit are summed from both ends: a difference of sums that are equal may not be 0.
@@ -149,13 +162,18 @@ def _find_support(
     ahead = np.concatenate((nothing, known.cumsum(axis=0)))
     behind = np.concatenate((known[::-1].cumsum(axis=0)[::-1], nothing))
     firsts = [units[place].first for place in atoms]
-    starts = np.searchsorted(firsts, [unit.first for unit in units])
-    ends = np.searchsorted(firsts, [unit.first + unit.atoms for unit in units])
-    others = ahead[starts] + behind[ends]
     several = has[atoms].sum(axis=0) > 1
-    most = (others[:, several] if several.any() else others).max(axis=1, keepdims=True)
-    support: NDArray[np.float64] = np.where(most > 0, np.minimum(others / np.where(most > 0, most, 1.0), 1.0), 1.0)
-    return has * support
+    support: NDArray[np.float64] = has
+    alike = [units]
+    if whole:
+        alike.append([whole.get(unit.first, unit) if unit.atoms == 1 else unit for unit in units])
+    for spans in alike:
+        starts = np.searchsorted(firsts, [unit.first for unit in spans])
+        ends = np.searchsorted(firsts, [unit.first + unit.atoms for unit in spans])
+        others = ahead[starts] + behind[ends]
+        most = (others[:, several] if several.any() else others).max(axis=1, keepdims=True)
+        support = np.minimum(support, np.where(most > 0, others / np.where(most > 0, most, 1.0), has))
+    return support
 
 
 def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:

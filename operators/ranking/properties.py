@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from operators.ranking.candidate import Payload
 from operators.ranking.run import number as clamp
 from operators.ranking.run import stamp
+from operators.text.folding import fold_accents
 from operators.text.measures import (
     NUMERAL,
     Lexeme,
@@ -97,7 +98,7 @@ class Document:
         return found
 
     @cached_property
-    def _written(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The folded text of each field that is one, the searched columns first."""
         named = sorted(self.fields, key=lambda path: path not in COLUMNS)
         values = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
@@ -105,11 +106,11 @@ class Document:
 
     def says(self, phrase: re.Pattern[str]) -> bool:
         """True if a text has the phrase."""
-        return any(phrase.search(each) for each in self._written)
+        return any(phrase.search(each) for each in self.texts)
 
     def around(self, pattern: re.Pattern[str]) -> Iterator[list[Lexeme]]:
         """The words around each match of a pattern: nothing else of a text is cut into words, which costs most."""
-        for text in self._written:
+        for text in self.texts:
             windows: list[tuple[int, int]] = []
             for match in islice(pattern.finditer(text), _MATCHES):
                 start = text.rfind(" ", 0, max(0, match.start() - _WINDOW)) + 1
@@ -309,7 +310,7 @@ def _numbers(said: str) -> list[float]:
 
 @lru_cache(1024)
 def _words_in(path: str) -> Sequence[str]:
-    return [simplify(each) for each in _NAME.findall(path)]
+    return [simplify(each) for each in _NAME.findall(fold_accents(path))]
 
 
 @lru_cache(1024)

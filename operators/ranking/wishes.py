@@ -136,6 +136,9 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
     if subject.dated and not any(said):
         fields = [INDEXED_AT]
         said = [values_at(subject, each, fields) for each in documents]
+    if subject.exact and not any(said):
+        # No field is called so, and the search has not looked for these words: in any field they count as words do.
+        said = [[text for text in each.texts if satisfies(wish, text)] for each in documents]
     # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
     phrase = re.compile(rf"(?<!\w){re.escape(simplify(wish.words))}(?!\w)") if wish.words else _NOTHING
     verdicts = [_limit(wish, values) for values in said]

@@ -15,7 +15,6 @@ from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden, wants_words
 from operators.text.expression import parse
-from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import FieldError, Reason, invalid
@@ -142,10 +141,10 @@ class Admission:
             columns = {name: column for name, column in columns.items() if not is_hidden(column, hidden)}
             retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
         parsed = retrieval.parsed = parse(text, columns, prefixes=self.fields.same)
-        matcher = partial(Matcher, parsed.terms, bm25.terms_of, partial(bm25.terms_of, stop_words=True))
+        matcher = partial(bm25.matcher, parsed.terms, query.asked.event.lang)
         # Where there are passages, several steps read the words.
         retrieval.matcher = cache(matcher) if wants_words(query.asked.plan.returned) else matcher
-        retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
+        retrieval.words, retrieval.analyser = bm25.words(parsed.terms, query.asked.event.lang), bm25.name
         retrieval.terms = query_vector(retrieval.words)
         if retrieval.capabilities.has("fuzzy") and FUZZY in query.asked.plan.recipe.fusion.legs:
             retrieval.trigrams = trigrams_of_query(without_forms(retrieval.words))
@@ -162,7 +161,7 @@ class Admission:
         retrieval, bm25 = query.retrieval, self.catalogue.analyser(query.asked.collection)
         retrieval.columns = bm25.columns
         if like.text is not None:
-            retrieval.terms, retrieval.analyser = bm25.query(like.text), bm25.name
+            retrieval.terms, retrieval.analyser = bm25.query(like.text, query.asked.event.lang), bm25.name
 
 
 def without_forms(words: Sequence[QueryWord]) -> Iterator[str]:

@@ -96,7 +96,7 @@ def lex(text: str, columns: Mapping[str, str]) -> Tokens:
 
     Raises Malformed for a quote that isn't closed, and a column filter before an operator or another filter.
     """
-    return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
+    return _Lexer(text, {name.casefold(): field for name, field in columns.items()}).tokens()
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class _Lexer:
             return None
         if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        named = {self.fields[name.lower()] for name in split_words(found["names"])}
+        named = {self.fields[name.casefold()] for name in split_words(found["names"])}
         kept = (field for field in self.fields.values() if (field in named) == (found["but"] is None))
         self.within = tuple(dict.fromkeys(kept))
         self.reach = next(_BESIDE.finditer(self.text, filtered.start(1) + 1)).start()
@@ -164,7 +164,7 @@ class _Lexer:
 
     def _filter_at(self, start: int) -> re.Match[str] | None:
         found = _FILTER.match(self.text, start)
-        known = found is not None and all(name.lower() in self.fields for name in split_words(found["names"]))
+        known = found is not None and all(name.casefold() in self.fields for name in split_words(found["names"]))
         return found if known else None
 
     def _operator_at(self, start: int) -> Operator | None:

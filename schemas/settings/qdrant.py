@@ -307,7 +307,7 @@ class QdrantSettings(Backend):
             yield "search_fields: the terms of collections that another tool filled are its own"
         if unwritable := sorted(name for name in self.columns if not name.isalnum()):
             yield f"columns: {', '.join(unwritable)}: a name is one word"
-        if len({name.lower() for name in self.column_names}) < len(self.column_names):
+        if len({name.casefold() for name in self.column_names}) < len(self.column_names):
             yield "columns: two names differ in their case only"
 
     def _find_wrong_fields(self) -> Iterator[str]:
@@ -331,8 +331,8 @@ class QdrantSettings(Backend):
     def column_names(self) -> dict[str, str]:
         """The names of columns in keyword expressions -> the searched fields."""
         own = {name: name for name in self.search_fields if name.isalnum()}
-        known = {column.lower() for column in self.columns}
-        return self.columns | {name: field for name, field in own.items() if name.lower() not in known}
+        known = {column.casefold() for column in self.columns}
+        return self.columns | {name: field for name, field in own.items() if name.casefold() not in known}
 
     def payload_path(self, name: str) -> str:
         """The payload's name of a field."""

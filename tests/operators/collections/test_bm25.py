@@ -260,6 +260,66 @@ def test_each_language_has_its_own_stems() -> None:
     assert (len(german.indices), len(english.indices)) == (4, 3)
 
 
+@pytest.mark.parametrize(
+    ("query", "words", "lang"),
+    [
+        ("wifi is weak upstairs", "wifi weak upstairs", None),
+        ("how long is a clip kept", "long clip kept", None),
+        ("wie lange ist die Garantie", "lange garantie", None),
+        ("Batterie der Klingel", "batterie klingel", None),
+        ("combien de temps dure la batterie", "combien temps dure batterie", None),
+        # A word that names something in another language does not say that the query is in its own.
+        ("red hat", "red hat", None),
+        ("waste bin for the kitchen", "waste bin kitchen", None),
+        ("die cutting machine for paper", "die cutting machine paper", None),
+        ("er hat die Lampe", "lampe", None),
+        # A query that does not say its language is in the collection's own.
+        ("lamp not working", "lamp working", None),
+        ("collier or blanc", "collier blanc", None),
+        ("le collier or blanc", "collier or blanc", None),
+        # The query's own field goes before its words.
+        ("collier or blanc", "collier or blanc", "fr"),
+        ("red hat", "red", "de-AT"),
+        ("er hat die Lampe", "er hat die lampe", "en"),
+        ("er hat die Lampe", "er hat die lampe", "xx"),
+        # Where nothing else is there, they are what is searched.
+        ("die", "die", None),
+        ("was ist das", "was ist das", None),
+        ("not", "not", "de"),
+    ],
+)
+def test_stop_words_of_a_querys_language_are_no_terms_of_it(query: str, words: str, lang: str | None) -> None:
+    """In a collection of several languages, too; nor are they marked in a text."""
+    searched = [each.text for each in MIXED.words(query, lang) if each.weight and not each.text.startswith('"')]
+    assert searched == words.split()
+    (passage,) = MIXED.matcher(query, lang).passages(query, 1)
+    assert [passage.text[start:end].lower() for start, end in passage.highlights] == words.split()
+
+
+SINGLE = {
+    each: Bm25(Bm25Settings(language=name), CURRENT)
+    for each, name in {"en": "english", "de": "german", "fr": "french"}.items()
+}
+
+
+ALIKE = "the die hat or not lampe lamp is a le für 12 ? xm5".split()  # noqa: SIM905
+
+
+@given(st.lists(st.sampled_from(ALIKE), max_size=6).map(" ".join), st.sampled_from([None, *SINGLE]))
+def test_a_query_in_several_languages_has_the_words_that_it_has_in_its_own(text: str, lang: str | None) -> None:
+    """It has terms if it has any in one of them, and where it says its language, it has the words that it has in that;
+    if it does not, some of its words are no more than those.
+    """
+    words = [each.text for each in MIXED.words(text, lang)]
+    by_language = {tag: [each.text for each in model.words(text)] for tag, model in SINGLE.items()}
+    assert bool(words) == any(by_language.values())
+    plain = {each for each in words if not each.startswith('"')}
+    if lang is not None:
+        assert plain == {each for each in by_language[lang] if not each.startswith('"')}
+    else:
+        assert any(plain <= {*others} for others in by_language.values())
+
+
 def test_accents_count_by_choice() -> None:
     """Folded, they do not, on Latin, Greek and Cyrillic letters; umlauts of German stay what they are."""
     folded = Bm25(Bm25Settings(accents="fold", languages={"de": "german"}), CURRENT)

@@ -70,6 +70,25 @@ def test_times_are_ordered_by_their_values() -> None:
     assert infer(documents, NOW).documents["formats"] == {"updated_at": "unix_ms"}
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("Veröffentlicht", "Geändert"),
+        ("VEROEFFENTLICHT", "GEAENDERT"),
+        ("créé_le", "modifié_le"),
+        ("cree_le", "modifie_le"),
+    ],
+)
+def test_times_are_known_by_their_names(first: str, last: str) -> None:
+    """With accents and without them, against the order of their values."""
+    documents = [
+        article(number, **{last: 1_690_000_000 + 86_400 * number, first: 1_700_000_000 + 86_400 * number})
+        for number in range(20)
+    ]
+    roles = chosen(documents)
+    assert [roles["created_at"], roles["updated_at"]] == [first, last]
+
+
 def test_a_field_that_means_something_else_has_another_name() -> None:
     """So no document is refused, or hidden as one of an unknown tier."""
     documents = [

@@ -77,8 +77,8 @@ def test_partial_support_by_hand() -> None:
 
 
 def test_a_form_by_hand() -> None:
-    """SX-12 is the atoms sx and 12, and the form, which only a has. They support each other, and the form is supported
-    by other words alone: where there is none it needs none, and beside `red`, which a lacks, it has none.
+    """SX-12 is the atoms sx and 12, and the form, which only a has. The atoms support each other, and all three need
+    other words' support: where there is none they need none, and beside `red`, which a lacks, they have none.
     """
     asked = {"sx": (0, 1), "12": (1, 1), "sx12": (0, 2)}
     having = {"sx": "ab", "12": "abc", "sx12": "a"}
@@ -89,6 +89,10 @@ def test_a_form_by_hand() -> None:
     found = gains(matches({**having, "red": "bd"}, {**asked, "red": (2, 1)}))
     red, sx, twelve = TWO**3, TWO**3, THREE**3
     assert found["b"] == gain(sx + twelve + red)
+    assert found["a"] == 0
+    # Where nobody writes them as one they are words as others are.
+    asked.pop("sx12")
+    found = gains(matches({"sx": "ab", "12": "abc", "red": "bd"}, {**asked, "red": (2, 1)}))
     assert found["a"] == gain(sx * twelve / (twelve + red) + twelve * sx / (sx + red))
 
 
@@ -112,6 +116,27 @@ def test_who_writes_a_form_has_its_atoms() -> None:
         "layer": ["title", "text"],
         "boundarylayer": ["title", "text"],
     }
+
+
+def test_stop_words_of_a_name_are_atoms() -> None:
+    """`touchmenot` has two: who writes the name has more of the query than who has one of its words, and a document
+    that has another word beside that.
+    """
+    asked = {"touch": (0, 1), "plant": (3, 1), "touchmenot": (0, 3)}
+    having = {"touch": "ab", "plant": "b", "touchmenot": "a"}
+    units = find_units(matches(having, asked), {*DOCUMENTS})
+    assert {unit.text: set(unit.fields) for unit in units} == {
+        "touch": {"a", "b"},
+        "plant": {"b"},
+        "touchmenot": {"a"},
+        "touchmenot:2": {"a"},
+        "touchmenot:3": {"a"},
+    }
+    found = gains(matches(having, asked))
+    assert found["a"] > found["b"] > 0
+    # Nobody writes it.
+    units = find_units(matches({**having, "touchmenot": ""}, asked), {*DOCUMENTS})
+    assert [unit.text for unit in units] == ["touch", "plant"]
 
 
 def test_stop_words_are_no_atoms() -> None:

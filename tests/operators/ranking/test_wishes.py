@@ -75,6 +75,18 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("boots size 42", [{"size": "42"}, {"size": 43}, {"size": ["41", "42"]}, {"size": "42.5"}], [0, 1, 0, 1]),
     ("boots size 42", ["Boots, brown, size 42", "Boots, size 43", "Boots"], [0, 1, 0.5]),
     ("Kleid Größe L", [{"groesse": "l"}, {"size": "L"}, {"size": "XL"}, {"size": "M, L"}], [0, 0, 1, 0]),
+    ("Kleid Größe L", [{"Größe": "L"}, {"Größe": "XL"}, {"Größe_EU": "L"}, {"größeEU": "XL"}], [0, 1, 0, 1]),
+    ("Kleid Größe L", [{"GRÖSSE": "L"}, {"Gro\u0308ße": "XL"}, {"Schuhgröße": "L"}], [0, 1, 0]),
+    ("Schuhe Größe 42", [{"schuhgröße": "42"}, {"schuhgröße": "43"}], [0, 1]),
+    ("Brett unter 50 cm Länge", [{"Länge": "40 cm"}, {"Länge": "60 cm"}, {"Breite": 40}], [0, 1, 0.5]),
+    ("Regal unter 2 m Höhe", [{"Höhe_cm": 180}, {"Höhe_cm": 220}, {"Breite_cm": 80}], [0, 1, 0.5]),
+    ("Rad unter 10 kg", [{"Gewicht": "9 kg"}, {"Gewicht": "12 kg"}], [0, 1]),
+    ("lampe moins de 50 euros", [{"Prix": 40}, {"Prix": 60}], [0, 1]),
+    ("vin après 2015", [{"Année": 2018}, {"Année": 2012}], [0, 1]),
+    # No field is called a size: then it counts as a word does.
+    ("Kleid Größe L", [{"konf": "L"}, {"konf": "XL"}, {"title": "Kleid L rot"}, {"konf": "M, L"}], [0, 0.5, 0, 0]),
+    ("boots size 42", [{"konf": "42"}, {"konf": "4242"}, {"stock": 42}], [0, 0.5, 0.5]),
+    ("boots size 42", [{"konf": "41"}, {"stock": 42}, {"title": "Boots"}], [0, 0, 0]),
     ("chaussures pointure 38", [{"pointure": 38}, {"pointure": 39}], [0, 1]),
     ("board game released after 2020", ["Published in 2022", "Published in 2020", "Bestseller"], [0, 1, 0.5]),
     (

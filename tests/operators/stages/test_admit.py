@@ -66,6 +66,19 @@ def test_trigrams_are_of_words_as_documents_have_them() -> None:
     assert asked.retrieval.trigrams == trigrams_of_query(["javascirpt", "course"])
 
 
+@pytest.mark.parametrize(("lang", "words"), [(None, ["red"]), ("fr", ["or"]), ("de-AT", ["or", "red"])])
+def test_the_language_of_a_query_has_its_stop_words(lang: str | None, words: list[str]) -> None:
+    """A collection of several languages is searched without them, and none is marked; without a language it is told
+    by the words.
+    """
+    mixed = QdrantSettings(url="http://qdrant", bm25=Bm25Settings(languages={"de": "german", "fr": "french"}))
+    asked = admission(catalogue=Catalogue(UNASKED, mixed))(query(text="or red" if lang != "fr" else "le or", lang=lang))
+    assert [word.text for word in asked.retrieval.words if word.weight] == words
+    assert asked.retrieval.matcher is not None
+    (passage,) = asked.retrieval.matcher().passages("or le red", 1)
+    assert [passage.text[start:end] for start, end in passage.highlights] == words
+
+
 def test_a_text_without_terms_is_warned_about() -> None:
     """Punctuation alone leaves the keyword leg nothing: the answer says so, and the query goes on."""
     asked = ADMIT(query(text="?! ..."))

@@ -36,6 +36,12 @@ def bare(text: str) -> Parsed:
     return parsed
 
 
+@pytest.mark.parametrize("text", ["Größe:a", "größe:a", "GRÖSSE:a", "grösse:a"])
+def test_a_column_is_named_in_any_case(text: str) -> None:
+    """A letter that is two in capitals is the same."""
+    assert parse(text, {"Größe": "size"}).expression == Leaf(("a",), "", ("size",))
+
+
 @pytest.mark.parametrize(
     "text",
     [
