@@ -72,7 +72,7 @@ def test_a_wrong_option_is_usage() -> None:
 
 def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
     """A broken line of a file is an error with the file's name and the line's number, exit 1."""
-    texts = {"d": '{"id": "a", "text": "b"}\n{', "q": '{"query_id": "1", "text": "b"}', "r": "1 0 c 1\n"}
+    texts = {"d": '{"id": "a", "text": "b"}\n{', "q": '{"query_id": "1", "text": "b"}', "r": "1 0 a 1\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     done = rankstream(
