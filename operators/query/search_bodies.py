@@ -193,7 +193,7 @@ class Bodies:
         query, asked = draft.query, draft.query.asked
         body: Body = {"filter": draft.wanted, **draft.common}
         able, explain = query.retrieval.capabilities, partial(self._explain, query)
-        if asked.event.order_by is not None and (centre := asked.centre) is not None:
+        if (centre := asked.centre) is not None:
             nearest = partial(look_up_nearest, body, centre, asked.after.value, able)
             return Search(lambda: search.or_explained(nearest(), explain), query.trace, asked.namespace)
         order, orders, most = wanted_order(asked), able.orders, able.most
@@ -363,8 +363,8 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:
             wanted |= {ORDERED.get(order_by.field, order_by.field), *spellings(order_by.field)}
-    elif asked.event.order_by is not None and asked.centre is not None:
-        wanted |= {*spellings(asked.centre.field)}
+    elif (centre := asked.centre) is not None:
+        wanted |= {*spellings(centre.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:
