@@ -5,7 +5,8 @@ Without such words Qdrant counts by its indexes. No index tells which documents 
 words the best documents by keywords are read, as many as one search gives, and counted here; if there are more, the
 counts are of these alone, and not exact.
 
-- A document counts once for each of its values: strings, booleans and whole numbers. 2.0 is 2.
+- A document counts once for each of its values: strings in NFC, booleans and whole numbers. 2.0 is 2.
+- Qdrant counts the encodings of a string apart. They are added up as far as they are among the commonest that it gives.
 - A facet that leaves out the filters on its own field counts among what passes the others.
 """
 
@@ -103,7 +104,12 @@ def _values(payload: Payload, field: str) -> set[str | int]:
     found = (value for path in spellings(field) for value in find_values(payload, path))
     elements = [each for value in found for each in (value if isinstance(value, list) else [value])]
     whole = (int(each) if isinstance(each, float) and each.is_integer() else each for each in elements)
-    return {each for each in whole if isinstance(each, str | int)}
+    return {_normalise(each) for each in whole if isinstance(each, str | int)}
+
+
+def _normalise(value: str | int) -> str | int:
+    """A value of a facet, a string in NFC: different encodings of one string are one value, as in filters."""
+    return nfc(value) if isinstance(value, str) else value
 
 
 def within_ranges(facet: Facet) -> list[FieldFilter]:
@@ -124,10 +130,13 @@ def _by_count(facet: Facet) -> bool:
 def _show_values(facet: Facet, counts: Mapping[str | int, int], cut: bool, exact: bool) -> Shown:
     """The values of the counts; `cut`: there may be others."""
     start = nfc(facet.prefix).casefold() if facet.prefix is not None else ""
+    merged = Counter[str | int]()
+    for value, count in counts.items():
+        merged[_normalise(value)] += count
     fitting = [
         (value, count)
-        for value, count in counts.items()
-        if not start or (isinstance(value, str) and nfc(value).casefold().startswith(start))
+        for value, count in merged.items()
+        if not start or (isinstance(value, str) and value.casefold().startswith(start))
     ]
     by_value = sorted(fitting, key=lambda each: (isinstance(each[0], str), each[0]))
     ordered = sorted(by_value, key=lambda each: -each[1]) if facet.order == "count" else by_value

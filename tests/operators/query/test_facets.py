@@ -1,10 +1,17 @@
 """Facets: what is counted of them, and whether it is exact."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
+from operators.access.firewall import AccessFilter
 from operators.access.indexes import RANGES
 from operators.clients.qdrant.answers import ValueCounts
-from operators.query.search import Count, Words
+from operators.query.backend_answers import Hits
+from operators.query.facets import Matching, count_facets
+from operators.query.search import Count, Found, Program, Words
+from schemas.facets import Facet
 from schemas.result import FACETS
 from tests.operators.samples import capable, query, searches
 
@@ -43,3 +50,28 @@ def test_there_may_be_more_values_than_the_server_gives() -> None:
     plain, accented = ended.value.value.counts.facets
     assert (plain["more"], plain["exact"]) == (True, True)
     assert (accented["values"], accented["exact"]) == ([{"value": "\u00c9lan", "count": 2}], False)
+
+
+def test_encodings_of_a_string_are_one_value() -> None:
+    """In the counts of an index, and in those of documents that are read."""
+    forms = ["\u00c9lan", "E\u0301lan"]
+    counted = query(text=None, subject="s", facets=[{"field": "brand"}])
+    counted.retrieval.capabilities = capable(fields={"brand": RANGES})
+    program = searches().write(counted)[FACETS].start()
+    assert isinstance(next(program), Count)
+    assert isinstance(program.send([3]), Words)
+    with pytest.raises(StopIteration) as ended:
+        program.send([ValueCounts({forms[0]: 2, "Bose": 4, forms[1]: 3}, cut=False, exact=True)])
+    values = [{"value": forms[0], "count": 5}, {"value": "Bose", "count": 4}]
+    assert ended.value.value.counts.facets[0]["values"] == values
+    payloads: list[Mapping[str, Any]] = [{"namespace": "acme", "brand": each} for each in (forms, forms[1])]
+    matching = Matching({}, lambda: returning(Hits(["a", "b"], [1, 1], payloads)), capable())
+    with pytest.raises(StopIteration) as read:
+        next(count_facets([Facet(field="brand")], lambda _: matching, frozenset(), AccessFilter("acme")))
+    assert read.value.value.counts.facets[0]["values"] == [{"value": forms[0], "count": 2}]
+
+
+def returning(hits: Hits) -> Program:
+    """A search that asks nothing and has found the hits."""
+    return Found(hits)
+    yield
