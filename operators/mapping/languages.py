@@ -5,15 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_TABLE: Final = (
-    "arabic ar; azerbaijani az; basque eu; bengali bn; catalan ca; danish da dansk; dutch nl nederlands; english en;"
-    "finnish fi suomi; french fr français francais; german de deutsch; greek el; hebrew he; hungarian hu magyar;"
-    "indonesian id; italian it italiano; kazakh kk; nepali ne; norwegian no nb nn norsk; portuguese pt português;"
-    "romanian ro română; russian ru русский; slovene sl; spanish es español; swedish sv svenska; tajik tg;"
-    "turkish tr türkçe"
-)
-_ANALYSERS: Final = {written: names[0] for names in map(str.split, _TABLE.split(";")) for written in names}
-"""Name or code of a language -> its analyser."""
+from schemas.settings.qdrant import LANGUAGE_OF
 
 _CODES: Final = "bg cs et fa ga hi hr hy is ja ka ko lt lv mk pl sk sq sr ta te th uk ur vi zh"
 _OTHERS: Final = frozenset(_CODES.split())
@@ -53,14 +45,19 @@ def is_language(value: str) -> bool:
 
     Capitals alone are the code of a country.
     """
-    if (tag := _TAG.fullmatch(value)) is not None and (tag[1] in _ANALYSERS or tag[1] in _OTHERS):
+    if (tag := _TAG.fullmatch(value)) is not None and (tag[1] in LANGUAGE_OF or tag[1] in _OTHERS):
         return True
-    return len(value) > _CODE and value.lower() in _ANALYSERS
+    return len(value) > _CODE and value.lower() in LANGUAGE_OF
 
 
 def analyser(value: str) -> str | None:
     """The analyser of a language, by its code or name; None if there is none."""
-    return _ANALYSERS.get(value.lower()) or _ANALYSERS.get(value[:_CODE].lower())
+    return LANGUAGE_OF.get(value.lower()) or LANGUAGE_OF.get(value[:_CODE].lower())
+
+
+def code(language: str) -> str:
+    """The code of a language that has an analyser."""
+    return next(written for written, name in LANGUAGE_OF.items() if name == language and len(written) == _CODE)
 
 
 def detect(text: str) -> str | None:

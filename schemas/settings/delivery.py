@@ -155,8 +155,11 @@ def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> It
 _SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}
 
 
+# A plain union would report one problem per member.
 def _switch(value: object) -> object:
     """The value; a boolean for the words that other settings take for one, too. The libraries do not know all words."""
+    if not isinstance(value, str | int | float):
+        raise ValueError("a text, a number or a boolean is expected")
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -342,16 +345,22 @@ class MarkupSettings(Section):
             yield "keep_original: no effect without fields; remove, or name the fields"
 
 
-def _known_format(name: str) -> str:
-    if "%" in name or name in FORMATS:
-        return name
-    raise ValueError(unknown(name, FORMATS, "format"))
+def _known_formats(form: object) -> object:
+    for name in form if isinstance(form, list | tuple) else [form]:
+        if not isinstance(name, str):
+            raise ValueError("a format is expected, or a list of formats")
+        if "%" not in name and name not in (*FORMATS, *LISTS):
+            raise ValueError(unknown(name, FORMATS, "format"))
+    return form
 
 
 FORMATS: Final = ("integer", "decimal", "decimal_comma", "boolean", "iso_utc", "rfc2822", "unix", "unix_ms", "unix_us")
 """Forms of numbers and booleans in text, and of times. A time's may also be a pattern, such as %d.%m.%Y."""
 
-Format = Annotated[str, AfterValidator(_known_format)]
+LISTS: Final = ("|", ";", ",")
+"""Forms of lists in text: the sign between their values."""
+
+Format = Annotated[str | tuple[str, ...], BeforeValidator(_known_formats)]
 
 
 class DocumentSettings(Section):
@@ -361,17 +370,18 @@ class DocumentSettings(Section):
     """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
     """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
-    object. Queries, results and errors have these names, too."""
+    object. Queries, results and errors have these names, too. A field may be inside of an object of the index:
+    {location.lat: latitude, location.lon: longitude} joins two columns to a point."""
     ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
         default="text",
         description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
         " id gets a digest of its content as its id. Default: text.",
     )
-    formats: Newer[Point[dict[str, Format | tuple[Format, ...]]]] = Field(default={})
+    formats: Newer[Point[dict[str, Format]]] = Field(default={})
     """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
     numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
-    pattern such as "%d.%m.%Y %H:%M"; or a list of several: the first that reads a value counts. Default: none.
-    `rankstream init` finds them."""
+    pattern such as "%d.%m.%Y %H:%M"; or a list of several: the first that reads a value counts. The sign |, ; or , is
+    the form of lists, and stands between their values. Default: none. `rankstream init` finds them."""
     html: Newer[Point[MarkupSettings]] = MarkupSettings()
     markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})

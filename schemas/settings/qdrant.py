@@ -159,10 +159,23 @@ LANGUAGES: Final = (
 """The languages that Qdrant's engine knows, by their names and by their codes."""
 
 
+_TABLE: Final = (
+    "arabic ar; azerbaijani az; basque eu; bengali bn; catalan ca; danish da dansk; dutch nl nederlands; english en;"
+    "finnish fi suomi; french fr français francais; german de deutsch; greek el; hebrew he; hungarian hu magyar;"
+    "indonesian id; italian it italiano; kazakh kk; nepali ne; norwegian no nb nn norsk; portuguese pt português;"
+    "romanian ro română; russian ru русский; slovene sl; spanish es español; swedish sv svenska; tajik tg;"
+    "turkish tr türkçe"
+)
+LANGUAGE_OF: Final = {written: names[0] for names in map(str.split, _TABLE.split(";")) for written in names}
+"""Name or code of a language -> the name of its analyser."""
+
+
 def _known(language: str) -> str:
-    if language not in (known := (*LANGUAGES, "none")):
+    if language in (known := (*LANGUAGES, "none")):
+        return language
+    if (named := LANGUAGE_OF.get(language.strip().lower())) is None:
         raise ValueError(unknown(language, known, "language"))
-    return language
+    return named
 
 
 Language = Annotated[str, AfterValidator(_known)]
@@ -180,11 +193,11 @@ class Bm25Settings(Section):
     b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
     avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
     language: Language = "english"
-    """Language of stemming and stop words; none: neither, for mixed languages."""
+    """Language of stemming and stop words; none: neither."""
     languages: dict[str, Language] = Field(default={}, max_length=8)
-    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. Default: none,
-    all documents are in `language`. Queries are searched in each language. Set it if documents are in several
-    languages."""
+    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. A document
+    without `lang` is in the one that its stop words tell. Default: none, all documents are in `language`. Queries are
+    searched in each language. Set it if documents are in several languages."""
     accents: Literal["keep", "fold"] = "keep"
     """fold: accents do not count, `cafe` finds `café`. Default: keep. German umlauts always have two-letter forms."""
 

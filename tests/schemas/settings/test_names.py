@@ -7,7 +7,7 @@ import qdrant_edge
 
 from schemas.errors import ConfigError
 from schemas.settings import Settings, load
-from schemas.settings.qdrant import LANGUAGES
+from schemas.settings.qdrant import LANGUAGES, Bm25Settings
 
 
 def read(directory: Path, text: str) -> Settings:
@@ -96,3 +96,10 @@ def test_the_default_destination_is_one(tmp_path: Path) -> None:
     named = "qdrant: {url: http://q, destinations: {notes: n}}"
     assert read(tmp_path, f"{named}\ndefaults: {{destination: notes}}").defaults.destination == "notes"
     assert read(tmp_path, named).defaults.destination == "default"
+
+
+def test_a_language_may_have_its_own_name() -> None:
+    """In any case; it is the one of the English name."""
+    for written in ("Deutsch", "deutsch", "German"):
+        assert Bm25Settings(language=written).language == "german"
+    assert Bm25Settings(languages={"fr": "français"}).languages == {"fr": "french"}
