@@ -167,10 +167,14 @@ class Corpus:
     @classmethod
     def of_file(cls, path: Path, config: Path | None, namespace: str | None, console: Console) -> Self:
         """Documents as a program exported them, read as the configuration says, or else as their values show."""
-        records, written = Records.of(path), None
+        written, wrong = None, list[str]()
         if config is not None:
-            settings, (wrong, total) = load(config, index=Path()), records.wrong()
+            settings = load(config, index=Path())
+            records = Records.of(path, settings.documents)
+            rejected, total = records.survey()
+            wrong += map(str, rejected)
         else:
+            records = Records.of(path)
             sample = Sample.of_file(records, path.name)
             mapping = sample.infer()
             print_mapping(mapping, sample, console)

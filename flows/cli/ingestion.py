@@ -22,7 +22,6 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
-from operators.delivery.broker import reach
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
 from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
@@ -221,7 +220,7 @@ DocumentReader = Callable[[], Iterable[Placed]]
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
 
-_TIMEOUT: Final = 120.0
+TIMEOUT: Final = 120.0
 _EMBEDDED_TIMEOUT: Final = 900.0
 """Seconds: the model shares a machine that may be small, and busy with other work."""
 
@@ -252,19 +251,6 @@ def ingest_with_bar(
             bar.update(task, completed=done, total=max(total, produced))
 
         return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
-
-
-def index_file(settings: KafkaSettings, name: str, documents: DocumentReader, console: Console, key: str) -> Ingested:
-    """Produce the documents of a file, and wait until the indexing flow, whose settings are given, has dealt with all.
-
-    Raises InputError naming the record that isn't an object, and DeliveryError.
-    """
-    try:
-        total = sum(1 for _ in documents())
-    except InputError as error:
-        raise InputError(error.kind, f"{error}; nothing was sent") from None
-    reach(settings)
-    return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, key)
 
 
 def index_once(

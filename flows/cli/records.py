@@ -1,10 +1,13 @@
 """Records: the documents in a file of somebody's, or in a folder, as objects.
 
 Rules:
-- A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which, and
-  its name does not count. A folder has a document in each file of Markdown, HTML or plain text, at whatever depth.
+- A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which. Its
+  name counts for a single line alone, which is a record in a file .jsonl. A folder has a document in each file of
+  Markdown, HTML or plain text, at whatever depth.
+- The records of a JSON document are the objects that have the most of the configured id, title and text: those of a
+  list in it, or itself.
 - CSV has a header. Its separator is the one of comma, semicolon, tab and bar that gives most rows the same number of
-  columns, two at least. Its values are texts, and an empty one is none.
+  columns, two at least. Its values are texts, and an empty one is none. Rows that an open quote joins are none.
 - Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252.
 - One record that cannot be read spoils no other: it comes as an error.
 """
@@ -14,9 +17,10 @@ import hashlib
 import io
 import shutil
 import sys
+import tempfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -25,15 +29,26 @@ from typing import Any, Final, Self
 import orjson
 import yaml
 
-from flows.cli.ingestion import file_version, numbered_lines
+from flows.cli.ingestion import RejectedDocument, file_version, numbered_lines
+from flows.cli.output import STDIN, say, stderr
 from operators.indexing.markup import html_text, html_title, markdown_text
-from schemas.errors import DeadLetterClass, InputError
+from operators.mapping.profile import profile
+from operators.mapping.rows import column_value
+from schemas.errors import DeadLetterClass, InputError, likely
 from schemas.event import json_object
+from schemas.settings import DocumentSettings
 
 Record = tuple[str, dict[str, Any] | InputError]
 """A place as a reader of the source finds it, such as `line 3`, and the object or the reason why there is none."""
 
+OWN_FORM: Final = DocumentSettings()
+"""Settings of documents that need none."""
+
 _BEGINNING: Final = 65_536
+_SAMPLE: Final = 100
+"""Documents whose fields may be meant by a name that is wrong."""
+
+_LINES: Final = frozenset({".jsonl", ".ndjson"})
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAME: Final = 0.9
 _MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
@@ -44,29 +59,41 @@ _FRONT: Final = "---"
 
 @dataclass(frozen=True)
 class Records:
-    """The documents in a file or folder; `form` says in words how they are written, `separator` is that of CSV."""
+    """The documents in a file or folder; `form` says in words how they are written, `separator` is that of CSV.
+
+    `settings` are the configured form of the documents.
+    """
 
     path: Path
     form: str
     separator: str | None = None
+    settings: DocumentSettings = OWN_FORM
 
     @classmethod
-    def of(cls, path: Path) -> Self:
+    def of(cls, path: Path, settings: DocumentSettings = OWN_FORM) -> Self:
         """The documents at a path. Raises InputError for a file of another form, OSError if it cannot be read."""
         if path.is_dir():
-            return cls(path, "a folder")
+            return cls(path, "a folder", settings=settings)
         with path.open("rb") as stream:
             begin = _decode(stream.read(_BEGINNING)).lstrip("\ufeff \t\r\n")
         if begin.startswith(("{", "[")):
-            return cls(path, "JSON Lines" if begin[0] == "{" and _is_lines(path) else "JSON")
+            form = "JSON Lines" if begin[0] == "{" and _is_lines(path) else "JSON"
+            return cls(path, form, settings=settings)
         if not begin:
             raise InputError(DeadLetterClass.INVALID, f"{path}: there is no document in it")
         if (separator := _separator(begin)) is not None:
-            return cls(path, f"CSV with {_SEPARATORS[separator]}", separator)
+            return cls(path, f"CSV with {_SEPARATORS[separator]}", separator, settings)
         raise InputError(
             DeadLetterClass.INVALID,
             f"{path}: JSON Lines, a JSON array, CSV with a header, or a folder of Markdown or HTML is expected",
         )
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, settings: DocumentSettings = OWN_FORM) -> Iterator[Self]:
+        """The documents at a path, or those of standard input for `-`. Raises as `of` does."""
+        with tempfile.TemporaryDirectory() as directory:
+            yield cls.of(copy_stdin(Path(directory)) if path == STDIN else path, settings)
 
     @property
     def plain(self) -> bool:
@@ -99,13 +126,28 @@ class Records:
         """The records that are objects."""
         return ((place, each) for place, each in self.read() if not isinstance(each, InputError))
 
-    def wrong(self) -> tuple[list[str], int]:
-        """The others, each with its place and the reason, and the number of all records."""
-        wrong, total = [], 0
+    def survey(self) -> tuple[list[RejectedDocument], int]:
+        """The others, and the number of all records. Says which configured columns are in none.
+
+        Only upserts must have them: a patch has a few.
+        """
+        wrong, total, seen = list[RejectedDocument](), 0, list[dict[str, Any]]()
+        absent = self.settings.columns if self.settings.envelope == "none" else {}
         for total, (place, each) in enumerate(self.read(), 1):  # noqa: B007
             if isinstance(each, InputError):
-                wrong.append(f"{place}: {each}")
+                wrong.append(RejectedDocument(place, "", each.kind, str(each)))
+            elif absent and each.get("op") in (None, "upsert"):
+                absent = {name: column for name, column in absent.items() if not _has(each, column)}
+                seen += [each] if len(seen) < _SAMPLE else []
+        names = [each.column for each in profile(seen)]
+        for name, column in absent.items() if seen else ():
+            guess = f"; did you mean {near}?" if (near := likely(column, names)) is not None else ""
+            say(stderr, f"documents.columns.{name}: no document has {column}{guess}", "yellow")
         return wrong, total
+
+    def _count_columns(self, document: Mapping[str, Any]) -> int:
+        """How many of id, title and text an object has."""
+        return sum(_has(document, self.settings.columns.get(name, name)) for name in ("id", "title", "text"))
 
     def _read_lines(self) -> Iterator[Record]:
         for number, line in numbered_lines(self.path):
@@ -119,30 +161,53 @@ class Records:
             found = orjson.loads(_decode(self.path.read_bytes()).lstrip("\ufeff").encode())
         except orjson.JSONDecodeError as error:
             raise InputError(DeadLetterClass.NOT_JSON, f"{self.path}: not JSON: {error}") from None
-        for number, each in enumerate(_find_list(found), 1):
+        for number, each in enumerate(self._find_records(found), 1):
             problem = f"a JSON object is expected, not {type(each).__name__}"
             yield f"record {number}", each if isinstance(each, dict) else InputError(DeadLetterClass.INVALID, problem)
 
+    def _find_records(self, found: Any) -> list[Any]:
+        """The longest list of objects in a JSON document, or the document as the only record."""
+        if isinstance(found, list):
+            return found
+        own, level, lists = self._count_columns(found), [found], list[list[Any]]()
+        while level and not lists:
+            values = list(chain.from_iterable(each.values() for each in level))
+            lists = [each for each in values if isinstance(each, list) and each and isinstance(each[0], dict)]
+            level = [each for each in values if isinstance(each, dict)]
+        best = max(lists, key=lambda each: (self._count_columns(each[0]), len(each)), default=[found])
+        is_row = "op" in found or self.settings.envelope == "debezium"
+        is_record = is_row or _has(found, self.settings.columns.get("text", "text"))
+        return [found] if is_record or (own and own >= self._count_columns(best[0])) else best
+
     def _read_csv(self, separator: str) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
-        rows = csv.reader(
-            io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline=""), delimiter=separator
-        )
-        names = _header(next(rows))
-        place = f"line {rows.line_num + 1}"
-        for cells in rows:
-            if any(map(str.strip, cells[len(names) :])):
-                problem = f"{len(cells)} columns, and the header has {len(names)}"
-                yield place, InputError(DeadLetterClass.INVALID, problem)
+        lines = [*io.StringIO(_decode(self.path.read_bytes()).lstrip("\ufeff"), newline="")]
+        rows, names = csv.reader(lines, delimiter=separator, strict=True), list[str]()
+        while True:
+            begin = rows.line_num + 1
+            problem = None
+            try:
+                if (cells := next(rows, None)) is None:
+                    return
+            except csv.Error:
+                # A quote within a value does no harm, unless it joins lines or columns.
+                [cells] = csv.reader([lines[rows.line_num - 1]], delimiter=separator)
+                if rows.line_num > begin or (names and len(cells) != len(names)):
+                    problem = f"a quote is open up to line {rows.line_num}; close it, or double it within a value"
+            if names and any(map(str.strip, cells[len(names) :])):
+                problem = problem or f"{len(cells)} columns, and the header has {len(names)}"
+            if problem is None and not names:
+                names = _header(cells)
+            elif problem is not None:
+                yield f"line {begin}", InputError(DeadLetterClass.INVALID, problem)
             elif found := {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}:
-                yield place, found
-            place = f"line {rows.line_num + 1}"
+                yield f"line {begin}", found
 
 
 def copy_stdin(directory: Path) -> Path:
     """A file in this directory with all of standard input, since documents are read more than once."""
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "standard-input"
+    path = directory / "standard input"
     with path.open("wb") as stream:
         shutil.copyfileobj(sys.stdin.buffer, stream)
     return path
@@ -158,32 +223,26 @@ def _decode(content: bytes) -> str:
         return content.decode("cp1252", "replace")
 
 
+def _has(row: Mapping[str, Any], column: str) -> bool:
+    return column in row or column_value(row, column) is not None
+
+
 def _is_lines(path: Path) -> bool:
     """True if the first line is an object, and there is another line: a single one may be the frame of a list."""
     lines = [line for _, line in islice(numbered_lines(path), 2)]
     with suppress(orjson.JSONDecodeError):
-        return isinstance(orjson.loads(lines[0]), dict) and len(lines) > 1
+        return isinstance(orjson.loads(lines[0]), dict) and (len(lines) > 1 or path.suffix.lower() in _LINES)
     return False
 
 
-def _find_list(found: Any) -> list[Any]:
-    """The longest list of objects in a JSON document; a document of rankstream's own form is the only one."""
-    if isinstance(found, list):
-        return found
-    level: list[dict[str, Any]] = [found] if not found.keys() & {"text", "op"} else []
-    lists: list[list[Any]] = []
-    while level and not lists:
-        values = list(chain.from_iterable(each.values() for each in level))
-        lists = [each for each in values if isinstance(each, list) and each and isinstance(each[0], dict)]
-        level = [each for each in values if isinstance(each, dict)]
-    return max(lists, key=len, default=[found])
-
-
 def _separator(text: str) -> str | None:
-    """The character between the columns, None if no row has two."""
+    """The character between the columns, None if no row has two. An open quote ends the rows that are counted."""
     best, most = None, 1
     for each in _SEPARATORS:
-        rows = [len(row) for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=each), 200) if row]
+        rows, read = list[int](), csv.reader(io.StringIO(text, newline=""), delimiter=each, strict=True)
+        with suppress(csv.Error):
+            for row in islice(read, 200):
+                rows += [len(row)] if row else []
         # The last row of a beginning may break off.
         rows = rows[:-1] if len(rows) > 2 else rows
         columns = rows[0] if rows else 0

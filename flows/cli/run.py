@@ -16,7 +16,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import count_points, indexing_kafka
 from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
-from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
+from flows.cli.ingestion import SHOWN, TIMEOUT, Ingested, ingest, ingest_with_bar
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
@@ -74,10 +74,11 @@ def index(
     source: Annotated[
         Path | None,
         input_file(
-            "File of documents (JSON Lines, a JSON array or CSV) or folder of Markdown or HTML: send it to a running"
-            " indexing flow, and wait until each is applied or rejected.",
+            "File of documents (JSON Lines, a JSON array or CSV), folder of Markdown or HTML, or - for standard input:"
+            " send it to a running indexing flow, and wait until each is applied or rejected.",
             "--from",
             folder=True,
+            stdin=True,
         ),
     ] = None,
     allow_rejected: Annotated[
@@ -93,10 +94,14 @@ def index(
     logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
-    records = Records.of(source)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
-    ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
+    with Records.open(source, settings.documents) as records:
+        wrong, total = records.survey()
+        reach(kafka)
+        name, key = records.path.name, settings.documents.id_column
+        sent = ingest_with_bar(kafka, name, records.usable(), total - len(wrong), stderr, TIMEOUT, key)
+    ingested = Ingested(total, [*wrong, *sent.rejected])
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 

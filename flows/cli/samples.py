@@ -65,7 +65,8 @@ class Sample:
     def of_file(cls, records: Records, name: str) -> Self:
         """The first documents of a file or folder; all of it is looked through for what is none."""
         documents = [document for _, document in islice(records.usable(), MOST)]
-        return cls(name, records.form, documents, *records.wrong(), plain=records.plain)
+        wrong, total = records.survey()
+        return cls(name, records.form, documents, [*map(str, wrong)], total, plain=records.plain)
 
     @classmethod
     def of_topic(cls, topic: str, servers: str) -> Self:
@@ -99,7 +100,7 @@ class Sample:
         layout, given = self.layout, given or {}
         if layout is not None and len(layout.ids) == 1:
             given = {**given, "id": ""}
-        mapping = infer(self.documents, time.time(), markup=not self.plain, given=given)
+        mapping = infer(self.documents, time.time(), markup=not self.plain, given=given, stored=layout is not None)
         return mapping if layout is None else map_collection(mapping, layout)
 
 

@@ -17,7 +17,7 @@ from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.init import print_skipped
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
-from flows.cli.records import Records
+from flows.cli.records import OWN_FORM, Records
 from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery
@@ -31,7 +31,7 @@ from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
 from schemas.result import Status
-from schemas.settings import Settings
+from schemas.settings import DocumentSettings, Settings
 from schemas.settings.ranking import PROFILES
 
 Parsed = TypeVar("Parsed")
@@ -216,22 +216,26 @@ def run_flow(
         asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
         running = stack.enter_context(start_with_settings(asked, directory))
         if documents is not None and directory is not None:
-            records = Records.of(documents)
+            records = Records.of(documents, asked.documents)
+            wrong, total = records.survey()
             source = documents.name, records.usable if allow_rejected else records.objects, records.version()
             ingested = index_once(running, *source, directory, console, complete=not allow_rejected)
             if allow_rejected and ingested is not None:
-                wrong, total = records.wrong()
-                print_skipped([*wrong, *map(str, ingested.rejected)], total, console)
+                print_skipped([*map(str, (*wrong, *ingested.rejected))], total, console)
         stack.enter_context(running.searching())
         yield running
 
 
 def read_judgements(
-    qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED, id_column: str = "id"
+    qrels: Path,
+    queries: Path,
+    documents: Path | None,
+    planner: Planner = _SHIPPED,
+    own: DocumentSettings = OWN_FORM,
 ) -> Qrels:
     """The judgements in a TREC file about these queries, as `planner` groups their results.
 
-    Documents have their id in `id_column`.
+    Documents have their `own` form.
 
     Raises InputError if there are none, or if no document, where they are given, is relevant: every figure would be 0.
     """
@@ -240,7 +244,7 @@ def read_judgements(
     judged = select_judged(every, asked, qrels, queries)
     if documents is not None:
         fields = {query: _grouping_field(asked[query], planner) for query in judged}
-        there = ((id_of(each, id_column) or "", each) for _, each in Records.of(documents).usable())
+        there = ((id_of(each, own.id_column) or "", each) for _, each in Records.of(documents, own).usable())
         check_documents(judged, fields, there, qrels, documents)
     return judged
 

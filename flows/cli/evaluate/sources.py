@@ -23,7 +23,7 @@ from flows.cli.init import print_mapping
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
-from flows.cli.records import Records
+from flows.cli.records import OWN_FORM, Records
 from flows.cli.samples import Sample
 from flows.process.embedded import Embedded, embedded_settings
 from operators.evaluation.metrics import relevant
@@ -156,8 +156,8 @@ class Given:
             return
         queries = self.queries
         assert queries is not None
-        id_column = self.settings.documents.id_column if self.settings is not None else "id"
-        judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner, id_column)
+        own = self.settings.documents if self.settings is not None else OWN_FORM
+        judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner, own)
         recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         source = self.settings, self.documents, self.index, recipes, stderr
         with evaluation.run_flow(*source, deep=deep, allow_rejected=self.allow_rejected) as running:

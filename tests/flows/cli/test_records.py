@@ -1,11 +1,20 @@
 """Records: the documents in files and folders of other programs."""
 
+import json
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from flows.cli.records import Records
 from schemas.errors import InputError
+from schemas.settings import DocumentSettings
+
+
+def survey(records: Records) -> tuple[list[str], int]:
+    """The records that are none, in words, and the number of all."""
+    wrong, total = records.survey()
+    return [*map(str, wrong)], total
 
 
 @pytest.mark.parametrize(
@@ -19,6 +28,11 @@ from schemas.errors import InputError
         ("a,b\nGröße,é\n".encode("cp1252"), "CSV with commas", [{"a": "Größe", "b": "é"}]),
         ("a\tb\n1\t2\n".encode("utf-16"), "CSV with tabs", [{"a": "1", "b": "2"}]),
         (b"a,a,\n1,2,3\n", "CSV with commas", [{"a": "1", "a_2": "2", "column_3": "3"}]),
+        (
+            b'a;b\n1;"the "old" one"\n2;5" pipe\n',
+            "CSV with semicolons",
+            [{"a": "1", "b": 'the old" one"'}, {"a": "2", "b": '5" pipe'}],
+        ),
     ],
 )
 def test_a_file_says_what_it_is(tmp_path: Path, content: bytes, form: str, found: list[dict[str, object]]) -> None:
@@ -36,23 +50,92 @@ def test_a_wrong_record_spoils_no_other(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n[2]\n{"a": 3}\n')
     records = Records.of(path)
     assert list(records.usable()) == [("line 1", {"a": 1}), ("line 3", {"a": 3})]
-    assert records.wrong() == (["line 2: a JSON object is expected, not list"], 3)
+    assert survey(records) == (["line 2, document without id: invalid: a JSON object is expected, not list"], 3)
     with pytest.raises(InputError, match="export: line 2: a JSON object is expected, not list"):
         list(records.objects())
     path.write_bytes(b'[{"a": 1},\n\n [2], {"a": 3}]')
     assert list(Records.of(path).usable()) == [("record 1", {"a": 1}), ("record 3", {"a": 3})]
-    assert Records.of(path).wrong() == (["record 2: a JSON object is expected, not list"], 3)
+    assert survey(Records.of(path)) == (
+        ["record 2, document without id: invalid: a JSON object is expected, not list"],
+        3,
+    )
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.md").write_text("---\na: [\n---\nText.")
-    [wrong], total = Records.of(tmp_path / "pages").wrong()
-    assert (wrong.startswith("a.md: while parsing"), total) == (True, 1)
+    [wrong], total = survey(Records.of(tmp_path / "pages"))
+    assert (wrong.startswith("a.md, document without id: invalid: while parsing"), total) == (True, 1)
+
+
+ARTICLE: Final = {"id": "a", "title": "T", "body": {"content": "x"}, "tags": [{"id": "t", "title": "U"}, {"id": "u"}]}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "columns", "ids"),
+    [
+        ("s.json", ARTICLE, {"text": "body.content"}, ["a"]),
+        ("s.json", ARTICLE, {}, ["a"]),
+        ("s.json", {**ARTICLE, "nid": "n"}, {"id": "nid", "title": "head"}, ["a"]),
+        ("s.json", {"id": "a", "op": "patch", "parts": [{"id": "t", "text": "x"}]}, {}, ["a"]),
+        ("s.json", {"text": "x", "id": "a", "parts": [{"id": "t", "title": "T", "text": "x"}]}, {}, ["a"]),
+        ("s.json", {"id": "chat", "messages": [{"id": "m", "text": "x"}, {"id": "n", "text": "y"}]}, {}, ["m", "n"]),
+        ("s.json", {"users": [{"id": "u"}, {"id": "v"}], "posts": [{"id": "p", "body": "x"}]}, {"text": "body"}, ["p"]),
+        ("s.json", {"site": "s", "posts": [{"id": "p", "head": "x"}]}, {}, ["p"]),
+        ("s.jsonl", {"id": "a", "posts": [{"id": "p", "text": "x"}]}, {}, ["a"]),
+    ],
+)
+def test_an_object_with_the_configured_fields_is_the_record(
+    tmp_path: Path, file: str, content: dict[str, object], columns: dict[str, str], ids: list[str]
+) -> None:
+    """And not one of a list in it, unless these have more of the fields; one line of JSON Lines always is."""
+    path = tmp_path / file
+    path.write_text(json.dumps(content))
+    found = Records.of(path, DocumentSettings(columns=columns))
+    assert [each["id"] for _, each in found.objects()] == ids
+
+
+def test_a_column_that_no_document_has_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the field that may be meant. Patches and deletions need not have it."""
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(f"{json.dumps(ARTICLE)}\n" for _ in range(2)))
+    settings = DocumentSettings(columns={"text": "body.contents", "title": "title", "created_at": "when"})
+    assert Records.of(path, settings).survey() == ([], 2)
+    assert capsys.readouterr().err == (
+        "documents.columns.text: no document has body.contents; did you mean body.content?\n"
+        "documents.columns.created_at: no document has when\n"
+    )
+    path.write_text('{"id": "a", "op": "patch"}\n{"id": "a", "op": "delete"}\n')
+    Records.of(path, settings).survey()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "last", "left"),
+    [
+        ('1;"x\n2;"y"\n3;z\n', 2, 3, ["3"]),
+        ('1;x\n2;"y\n3;z\n4;w\n', 3, 5, ["1"]),
+        ('1;"x\n2;y\n', 2, 3, []),
+        ('1;"x;y" z\n2;y\n', None, 0, ["1", "2"]),
+        ('1;"x\ny"\n2;"y ""z"" \n"\n', None, 0, ["1", "2"]),
+    ],
+)
+def test_an_open_quote_is_named_by_its_lines(
+    tmp_path: Path, rows: str, first: int | None, last: int, left: list[str]
+) -> None:
+    """The rows that it joins are no record, and those behind it are."""
+    path = tmp_path / "export"
+    path.write_text(f"a;b\n{rows}")
+    records = Records.of(path)
+    assert [each["a"] for _, each in records.usable()] == left
+    problem = f"a quote is open up to line {last}; close it, or double it within a value"
+    wrong = [f"line {first}, document without id: invalid: {problem}"] if first is not None else []
+    assert survey(records) == (wrong, len(left) + len(wrong))
 
 
 def test_a_row_with_too_many_cells_is_wrong(tmp_path: Path) -> None:
     """A separator within a cell that is not quoted would move all that is behind it."""
     path = tmp_path / "export"
     path.write_bytes(b"a,b\n" + b"1,2\n" * 20 + b"1,2,3\n")
-    assert Records.of(path).wrong() == (["line 22: 3 columns, and the header has 2"], 21)
+    wrong = "line 22, document without id: invalid: 3 columns, and the header has 2"
+    assert survey(Records.of(path)) == ([wrong], 21)
 
 
 @pytest.mark.parametrize("content", [b"", b"one column\nof text\n"])
