@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import yaml
 from rich.console import Console
 
 from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
-from flows.cli.records import Records, copy_stdin
+from flows.cli.records import Records
 from flows.cli.samples import SERVERS, Sample
 from operators.mapping.inference import ROLES, DocumentMapping
 from operators.mapping.profile import MOST
@@ -87,9 +86,8 @@ def init(
         sample = Sample.of_collection(collection, qdrant_url)
     else:
         assert documents is not None
-        with tempfile.TemporaryDirectory() as directory:
-            records = Records.of(copy_stdin(Path(directory)) if documents == STDIN else documents)
-            sample = Sample.of_file(records, "standard input" if documents == STDIN else documents.name)
+        with Records.open(documents) as records:
+            sample = Sample.of_file(records, records.path.name)
     mapping = sample.infer(given)
     if interactive:
         mapping = sample.infer({**_ask_roles(mapping), **given})
@@ -158,7 +156,9 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
     forms = {
         name: form if isinstance(form, str) else " or ".join(form) for name, form in said.get("formats", {}).items()
     }
-    forms |= {name: markup for markup in ("html", "markdown") for name in said.get(markup, {}).get("fields", ())}
+    for markup in ("html", "markdown"):
+        for name in said.get(markup, {}).get("fields", ()):
+            forms[name] = f"{forms[name]} or {markup}" if name in forms else markup
     parts = {
         "searched": [f"{column.get(name, name)} {weight:g}" for name, weight in weights.items()],
         "models read": [column.get(name, name) for name in mapping.qdrant.get("read_fields") or ()],

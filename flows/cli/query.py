@@ -27,8 +27,10 @@ from operators.mapping.own_names import OwnNames
 from operators.telemetry.export import tracer_provider
 from schemas.document import INDEXED, TIMES
 from schemas.errors import FatalDelivery
+from schemas.filters import INDEXABLE
 from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
 from schemas.settings import Settings, Topics
+from schemas.settings.delivery import LISTS
 
 MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
@@ -168,7 +170,7 @@ class FilterOption(dict[str, Any]):
 
 
 class _Equality(FilterOption):
-    """FIELD=VALUE: the value is a text."""
+    """FIELD=VALUE: the value is a text. The field is written as in the documents: a name of any characters."""
 
     def read(self, settings: Settings) -> dict[str, Any]:
         """The filter with a value of the type of the field's index, read as those of the field's column are."""
@@ -177,7 +179,8 @@ class _Equality(FilterOption):
         own = "datetime" if field in TIMES else "keyword" if field in INDEXED else ""
         kind = settings.qdrant.indexes.get(field, own)
         form, value = documents.formats.get(field, _READ_AS.get(kind)), text
-        readers: list[Callable[[str], Any]] = [orjson.loads, *([partial(read_value, form)] if form else [])]
+        own_reader = [partial(read_value, form)] if form is not None and form not in LISTS else []
+        readers: list[Callable[[str], Any]] = [orjson.loads, *own_reader]
         for read in readers:
             with suppress(*UNREADABLE):
                 value = read(text)
@@ -196,7 +199,8 @@ def parse_condition(text: str) -> FilterOption:
     field, equals, value = text.partition("=")
     if not (field and equals):
         raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
-    return _Equality(field=field, op="eq", value=value)
+    path = field if INDEXABLE.fullmatch(field.removesuffix("[]")) else f'"{field}"'
+    return _Equality(field=path, op="eq", value=value)
 
 
 def filter_option(said: str) -> Any:

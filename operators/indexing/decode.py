@@ -113,8 +113,7 @@ class DocumentDecoder:
         event = read_row(parsed.event, self.documents)
         if event.get("op") == keys.DELETE_WHERE:
             return OwnNames(columns).read(event)
-        event = read_markup(event, "html", self.documents.html)
-        return read_markup(event, "markdown", self.documents.markdown)
+        return read_markup(event, self.documents)
 
 
 def read_deletion(given: dict[str, Any]) -> DeletionEvent:

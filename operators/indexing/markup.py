@@ -11,18 +11,19 @@ Rules:
 
 import html
 import re
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from operators.mapping.profile import has_tag
+from operators.mapping.profile import has_tag, is_html
 from operators.mapping.rows import change_values
 from schemas.errors import DeadLetterClass, InputError
 from schemas.filters import names_of
-from schemas.settings.delivery import MarkupSettings
+from schemas.settings.delivery import DocumentSettings
 
 _OUT: Final = (
     "script, style, template, noscript, svg, math, iframe, object, select, button, input, textarea, head, [hidden],"
@@ -149,19 +150,27 @@ def markdown_text(source: str) -> str:
     return html_text(_markdown().render(source))
 
 
-def read_markup(event: dict[str, Any], name: str, settings: MarkupSettings) -> dict[str, Any]:
-    """The event with the text of its fields in this language, html or markdown.
+def _read_text(languages: Sequence[str], value: Any) -> Any:
+    """The text of a value in one of these languages, html and markdown: of two its beginning tells the one."""
+    if not isinstance(value, str):
+        return value
+    read_as = languages[0] if len(languages) == 1 or is_html(value) else "markdown"
+    return html_text(value) if read_as == "html" else markdown_text(value)
+
+
+def read_markup(event: dict[str, Any], documents: DocumentSettings) -> dict[str, Any]:
+    """The event with the text of its fields in HTML, in Markdown, or in either.
 
     Raises InputError `invalid` for markup that is nested too deeply.
     """
-    read = html_text if name == "html" else markdown_text
-    for field in settings.fields:
-        if settings.keep_original and isinstance(event.get(field), str):
-            event = {**event, f"{field}_{name}": event[field]}
+    both = {"html": documents.html, "markdown": documents.markdown}
+    for field in dict.fromkeys(name for each in both.values() for name in each.fields):
+        languages = [name for name, each in both.items() if field in each.fields]
+        for name in languages:
+            if both[name].keep_original and isinstance(event.get(field), str):
+                event = {**event, f"{field}_{name}": event[field]}
         try:
-            event = change_values(
-                event, names_of(field), lambda value: read(value) if isinstance(value, str) else value
-            )
+            event = change_values(event, names_of(field), partial(_read_text, languages))
         except ValueError as error:
             raise InputError(DeadLetterClass.INVALID, f"{field}: {error}", field) from error
     return event

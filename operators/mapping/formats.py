@@ -2,6 +2,8 @@
 
 Rules:
 - A format is recognised if each sample is of it: one value that is not would be refused or lost later.
+- Texts are lists if signs part short values that others have, too. Commas part words alone, and not always as many:
+  2,5 is a number, and "Paris, France" a place.
 - A column may have times of several formats, if no value has two readings. 3/4/2026 has, unless a day over 12 tells.
 - A time comes out as RFC 3339, and is in UTC where it has no offset.
 - A date that a database writes for "none", such as 0000-00-00 or the second 0, is no value.
@@ -10,6 +12,7 @@ Rules:
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,6 +22,7 @@ from itertools import product
 from typing import Any, Final
 
 from schemas.fields import read_time, rfc3339, unix_seconds
+from schemas.settings.delivery import LISTS
 
 _SIGN: Final = r"[+-]?"
 _CURRENCY: Final = r"(?:[$€£¥]|EUR|USD|GBP|CHF)?"
@@ -62,7 +66,7 @@ Form = str | Sequence[str]
 """A format, or those of a column that has several: the first that reads a value counts."""
 
 _LONGEST: Final = 64
-"""Characters of a time at most."""
+"""Characters of a time, and of a value in a list, at most."""
 
 UNREADABLE: Final = (AttributeError, OverflowError, TypeError, ValueError)
 """Errors of a value that is not of a format."""
@@ -84,6 +88,8 @@ def read_value(form: Form, value: Any) -> Any:
             return None
     if form in _READERS:
         return _READERS[form](value)
+    if form in LISTS:
+        return split_list(form, value) or None
     return None if form in _UNITS and value in (0, "0") else rfc3339(_seconds(form, value))
 
 
@@ -239,6 +245,26 @@ def _has_check_digit(number: int) -> bool:
     """True if the last digit is the check digit of a GTIN (EAN, UPC)."""
     digits = [int(digit) for digit in reversed(str(number))]
     return len(digits) in {8, 12, 13, 14} and sum(digits[0::2], 3 * sum(digits[1::2])) % 10 == 0
+
+
+def split_list(sign: str, text: str) -> list[str]:
+    """The values between these signs."""
+    return [value for part in text.split(sign) if (value := part.strip())]
+
+
+def recognise_list(texts: Sequence[str]) -> str | None:
+    """The sign between the values of these texts; None if they are no lists."""
+    for sign in LISTS:
+        lists = [split_list(sign, text) for text in texts]
+        counts = Counter(value for each in lists for value in each)
+        # In titles such as "Reset the router | Help" each has a part of its own.
+        shared = sum(all(counts[value] > 1 for value in each) for each in lists)
+        several = sum(len(each) > 1 for each in lists)
+        if 2 * min(shared, several) < len(lists) or max(map(len, counts), default=0) > _LONGEST:
+            continue
+        if sign == "|" or (len({*map(len, lists)}) > 1 and all(value[0].isalpha() for value in counts)):
+            return sign
+    return None
 
 
 def recognise_number(texts: Sequence[str]) -> str | None:

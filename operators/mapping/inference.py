@@ -4,8 +4,8 @@ Rules:
 - Documents with an id and a text are in rankstream's own form: these fields have the roles of their names.
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
-- Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
-  language of the texts is that of all, or none if there are several.
+- Of a language that the field names, each with documents and an analyser is configured. Without such a field, those of
+  many texts are: the index then tells the language of each text.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,6 +38,9 @@ ENGLISH: Final = "english"
 _MOST_INDEXES: Final = 24
 _MOST_BYTES: Final = Limits.model_fields["max_document_bytes"].default
 _MOST_LANGUAGES: Final = 8
+_SPOKEN: Final = 0.1
+"""Share of texts from which their language counts, where no field names it."""
+
 _MARKED: Final = 0.01
 """Share of texts with markup from which a field is read as such."""
 
@@ -90,23 +93,28 @@ def infer(
     *,
     markup: bool = True,
     given: Mapping[str, str] = MappingProxyType({}),
+    stored: bool = False,
 ) -> DocumentMapping:
     """The mapping of a sample; `now` in Unix seconds.
 
     `markup`: texts may be HTML or Markdown; else they are plain, whatever they look like. `given` has the columns of
-    roles that are not to be decided, "" for none. Raises InputError for a column that no document has.
+    roles that are not to be decided, "" for none. `stored`: an index has the documents, so that fields are what they
+    are there. Raises InputError for a column that no document has.
     """
     debezium = sum(map(_is_debezium, documents)) * 2 > len(documents)
     rows = list(_rows(documents)) if debezium else documents
     profiles = [each for each in profile(rows) if not (debezium and each.names[0].startswith("__"))]
     named = _assign(profiles, now, given)
     _name(profiles, named)
-    id_, others = named.get("id"), [each for each in profiles if each not in named.values()]
+    points = _join_points(profiles) if not stored else {}
+    joined = [*named.values(), *chain.from_iterable(points.values())]
+    id_, others = named.get("id"), [each for each in profiles if each not in joined]
     # The column of the id may have the title, too.
     columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
     chosen = _choose_fields(others, named)
+    chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     bm25, spoken = _languages(named)
-    indexed = chosen["search_fields"].keys() | chosen["indexes"].keys() | INDEXED
+    indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
     unused = {
         each.column: each.kind.value if each.distinct > 1 else "always the same"
         for each in others
@@ -218,6 +226,21 @@ def _name(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -
         each.name = role
 
 
+def _join_points(profiles: Sequence[FieldProfile]) -> dict[str, list[FieldProfile]]:
+    """The points by their names in the index, with the fields of each, which are named as its halves."""
+    taken, points = {each.name.partition(".")[0] for each in profiles}, dict[str, list[FieldProfile]]()
+    for (*above, shared), halves in roles.find_points(profiles).items():
+        if not shared and above and all(each.name == ".".join((*above, half)) for half, each in halves.items()):
+            name = ".".join(above)
+        else:
+            plain = re.sub(r"[^\w-]+", "_", f"{shared}_location" if shared else "location")
+            name = plain if plain not in taken else f"own_{plain}"
+            for half, each in halves.items():
+                each.name = f"{name}.{half}"
+        points[name] = [*halves.values()]
+    return points
+
+
 def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:
     """True if rankstream takes the field for something else than it is, or refuses one of its values."""
     name = each.names[0]
@@ -251,10 +274,11 @@ def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *
             formats[each.name] = each.time
         elif each.kind in {Kind.NUMBER, Kind.BOOLEAN} and each.number is not None and each not in named.values():
             formats[each.name] = each.number
-        elif markup and each.kind in {Kind.PROSE, Kind.SHORT} and each.html >= _MARKED:
-            html.append(each.name)
-        elif markup and each.kind is Kind.PROSE and each.markdown >= 0.3:
-            markdown.append(each.name)
+        elif each.sign is not None and each not in named.values():
+            formats[each.name] = each.sign
+        elif markup and each.kind in {Kind.PROSE, Kind.SHORT}:
+            html += [each.name] if each.html >= _MARKED else []
+            markdown += [each.name] if each.kind is Kind.PROSE and each.markdown >= 0.3 else []
     marked = {"html": html, "markdown": markdown}
     return {"formats": formats} | {name: {"fields": fields} for name, fields in marked.items() if fields}
 
@@ -266,9 +290,9 @@ def _languages(named: Mapping[str, FieldProfile]) -> tuple[dict[str, Any], Seque
         found = languages.detect_all(
             " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in set().union(*texts)
         )
-        most = max((count for _, count in found), default=0)
-        base = ENGLISH if not found else found[0][0] if most >= 0.8 * sum(count for _, count in found) else "none"
-        return {"language": base} if base != ENGLISH else {}, found
+        many = [name for name, count in found if count >= _SPOKEN * sum(count for _, count in found)] or [ENGLISH]
+        several = {languages.code(name): name for name in sorted(many[1:_MOST_LANGUAGES])}
+        return _drop_empty({"language": many[0] if many[0] != ENGLISH else None, "languages": several}), found
     found = _count(said)
     analysers = {tag: name for tag, _ in found if (name := languages.analyser(tag)) is not None}
     totals = Counter[str]()
@@ -293,6 +317,10 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
     read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
     indexes = {each.name: _index(each) for each in usable if roles.worth_filtering(each)}
+    for each in usable:
+        for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
+            if roles.worth_filtering(member) and member.number is None and member.kind is not Kind.TIME:
+                indexes[f"{each.name}[].{member.column}"] = _index(member)
     indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
     return {
         "search_fields": weights,

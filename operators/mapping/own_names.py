@@ -14,12 +14,13 @@ Rules:
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from operators.mapping.rows import change_values, nest
 from schemas.errors import FieldError
 from schemas.fields import merge_objects
-from schemas.filters import KEY, names_of, rename
+from schemas.filters import KEY, names_of, rename, value_at
 from schemas.result import NO_DOCUMENT
 
 Item = TypeVar("Item")
@@ -51,6 +52,11 @@ class OwnNames:
         return {name: own if KEY.fullmatch(own) else f'"{own}"' for name, own in self.columns.items()}
 
     @cached_property
+    def _plain(self) -> Mapping[str, str]:
+        """The index's field by its own name as documents have it, which needs no quotes."""
+        return {own: name for name, own in reversed([*self.columns.items()])}
+
+    @cached_property
     def _ours(self) -> Mapping[str, str]:
         """The index's field by its own path: of several the first."""
         return {own: name for name, own in reversed([*self._own.items()])}
@@ -68,7 +74,7 @@ class OwnNames:
             case _ if key in _OPAQUE:
                 return value
             case str() if key in {"field", "group_by"}:
-                return rename(value, self._ours)
+                return self._plain.get(value) or rename(value, self._ours)
             case list() if key == "fields":
                 return [name for each in value for name in self._every(each)]
             case list():
@@ -82,7 +88,7 @@ class OwnNames:
         if not isinstance(path, str):
             return [path]
         inside = [name for name, own in self._own.items() if f"{own}.".startswith(f"{path}.")]
-        return list(dict.fromkeys([rename(path, self._ours), *inside]))
+        return list(dict.fromkeys([self._plain.get(path) or rename(path, self._ours), *inside]))
 
     def write(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """A result event with the senders' names and ids."""
@@ -110,8 +116,9 @@ class OwnNames:
         rest = {name: value for name, value in payload.items() if name not in self._own}
         for name, path in self._own.items():
             if name in payload:
-                nested = reduce(lambda inner, key: {key: inner}, reversed(names_of(path)), payload[name])
-                rest = merge_objects(rest, nested)
+                rest = merge_objects(rest, nest(path, payload[name]))
+            elif "." in name and (value := value_at(payload, name)) is not None:
+                rest = merge_objects(change_values(rest, names_of(name), lambda _: None), nest(path, value))
         return rest
 
     def _write_field(self, part: Mapping[str, Any]) -> Mapping[str, Any]:

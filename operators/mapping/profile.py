@@ -9,7 +9,7 @@ from html import unescape
 from statistics import fmean
 from typing import Any, Final, Self
 
-from operators.mapping.formats import Form, read_seconds, recognise_number, recognise_times
+from operators.mapping.formats import Form, read_seconds, recognise_list, recognise_number, recognise_times, split_list
 from schemas.filters import FIELD
 
 MOST: Final = 5000
@@ -72,6 +72,11 @@ def has_tag(text: str) -> bool:
     return _TAG.search(text) is not None
 
 
+def is_html(text: str) -> bool:
+    """True if the text begins with a tag: in Markdown, tags stand within it."""
+    return text.lstrip().startswith("<") and has_tag(text)
+
+
 def _is_empty(text: str) -> bool:
     """True if nothing of a text is to be read: it is white space, or tags around it."""
     text = text.strip()
@@ -96,6 +101,8 @@ class FieldProfile:
     rows: dict[int, Any] = field(default_factory=dict)
     listed: bool = False
     name: str = ""
+    sign: str | None = None
+    """The sign between the values of lists that are texts."""
 
     @property
     def column(self) -> str:
@@ -146,8 +153,9 @@ class FieldProfile:
 
     @cached_property
     def markdown(self) -> float:
-        """The share of texts with Markdown."""
-        return self.share(_MARKDOWN.search)
+        """The share with Markdown of the texts that are no HTML."""
+        plain = [text for text in self.texts if not is_html(text)]
+        return sum(_MARKDOWN.search(text) is not None for text in plain) / max(1, len(plain))
 
     @cached_property
     def time(self) -> Form | None:
@@ -236,4 +244,15 @@ def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
 
     for row, document in enumerate(documents):
         add(row, (), document)
+    for each in found.values():
+        _split(each)
     return list(found.values())
+
+
+def _split(each: FieldProfile) -> None:
+    """Make lists of the texts that are some."""
+    texts = [value for value in list(each.rows.values())[:_MOST_VALUES] if isinstance(value, str)]
+    sign = recognise_list(texts) if len(texts) == min(len(each.rows), _MOST_VALUES) else None
+    if sign is not None and recognise_times(texts) is None and recognise_number(texts) is None:
+        each.rows = {row: split_list(sign, str(value)) for row, value in each.rows.items()}
+        each.sign, each.listed = sign, True

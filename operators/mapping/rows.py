@@ -1,7 +1,7 @@
 """Rows: an object of another program, such as a row of a database, becomes a document event.
 
 - `columns` say which column has which field of a document. Such a field comes from that column alone. All other columns
-  stay as they are.
+  stay as they are. A field with a path, such as `location.lat`, comes into its object.
 - Debezium's rows come flattened, or with the row before and after a change. `__deleted` or the operation `d` makes a
   row a deletion. Names that begin with two underscores are Debezium's own, and are left out.
 - Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
@@ -14,12 +14,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 from operators.mapping.formats import UNREADABLE, Form, read_value
 from schemas.errors import DeadLetterClass, InputError
-from schemas.filters import names_of, value_at
+from schemas.fields import merge_objects
+from schemas.filters import KEY, names_of, value_at
 from schemas.settings.delivery import DocumentSettings
 
 _TIMES: Final = ("__source_ts_ms", "__ts_ms")
@@ -46,7 +47,14 @@ def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str,
     for column in columns.values():
         if column not in row and len(names := names_of(column)) > 1:
             row = change_values(row, names, lambda _: None)
-    return {**{name: value for name, value in row.items() if name not in taken}, **found}
+    inside = {name: found.pop(name) for name in [*found] if "." in name and KEY.fullmatch(name)}
+    event = {**{name: value for name, value in row.items() if name not in taken}, **found}
+    return reduce(lambda event, name: merge_objects(event, nest(name, inside[name])), inside, event)
+
+
+def nest(path: str, value: Any) -> dict[str, Any]:
+    """The value in the objects on the way to it."""
+    return reduce(lambda inner, name: {name: inner}, reversed(names_of(path)), value)
 
 
 def unwrap(row: dict[str, Any]) -> dict[str, Any]:

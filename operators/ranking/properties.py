@@ -58,6 +58,9 @@ _JOINING: Final = frozenset(":-(")
 
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
 _DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
+_ENDS: Final = frozenset("from to min max minimum maximum von bis ab de a desde hasta lower upper low high".split())  # noqa: SIM905
+"""Words for the ends of a range."""
+
 _WINDOW: Final = 64
 """Characters before and behind a match that are read."""
 
@@ -270,16 +273,17 @@ def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:
 
 
 def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> list[Said]:
-    """The values of the first of these fields that a document has, as numbers where they are some."""
+    """The values of the first field, or range, of these that a document has, as numbers where they are some."""
+    said, range_ = list[Said](), list[str]()
     for path in paths:
-        values = document.fields.get(path, [])
+        if said and _range_of(path) != range_:
+            break
+        values, range_ = document.fields.get(path, []), _range_of(path)
         if subject.exact:
-            said: list[Said] = [simplify(str(each.value)) for each in values]
+            said += [simplify(str(each.value)) for each in values]
         else:
-            said = [number for each in values if (number := subject.number(each, path)) is not None]
-        if said:
-            return said
-    return []
+            said += [number for each in values if (number := subject.number(each, path)) is not None]
+    return said
 
 
 def order_value(subject: Subject, document: Document, path: str) -> float | None:
@@ -311,6 +315,12 @@ def _numbers(said: str) -> list[float]:
 @lru_cache(1024)
 def _words_in(path: str) -> Sequence[str]:
     return [simplify(each) for each in _NAME.findall(fold_accents(path))]
+
+
+@lru_cache(1024)
+def _range_of(path: str) -> list[str]:
+    """The words of a name without those for the ends of a range."""
+    return [word for word in _words_in(path) if word not in _ENDS]
 
 
 @lru_cache(1024)

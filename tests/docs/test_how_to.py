@@ -25,7 +25,7 @@ from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.rules import read_tried
 from schemas.document import DocumentEvent
 from schemas.errors import BackendUnavailable, Reason
-from schemas.filters import Group
+from schemas.filters import Group, InCircle
 from schemas.query import QueryEvent
 from schemas.result import DenialCode
 from schemas.settings import DeliverySettings, KafkaSettings, load
@@ -84,7 +84,7 @@ def test_own_names_are_in_queries_and_results(tmp_path: Path) -> None:
     settings = load(tmp_path / "rankstream.yaml")
     names = own_names(settings)
     assert names is not None
-    [export], [asked] = of("own-documents.md", "json"), of("own-documents.md", "json query")
+    [export], [asked, _] = of("own-documents.md", "json"), of("own-documents.md", "json query")
     sent = json.loads(export.text)
     document = document_decoder(settings)(message(sent))
     assert isinstance(document, DocumentInFlight)
@@ -103,6 +103,21 @@ def test_own_names_are_in_queries_and_results(tmp_path: Path) -> None:
     )
     assert [each.field for each in event.filters if not isinstance(each, Group)] == ["own_priority"]
     assert expression_columns(settings)["headline"] == "title"
+
+
+def test_the_row_of_the_page_has_a_place(tmp_path: Path) -> None:
+    """Its two columns are a point, which the page's query filters by."""
+    [config] = [each for each in of("own-documents.md", "yaml") if "location" in each.text]
+    (tmp_path / "rankstream.yaml").write_text(config.text)
+    settings = load(tmp_path / "rankstream.yaml")
+    [row] = of("own-documents.md", "json row")
+    document = document_decoder(settings)(message(json.loads(row.text)))
+    assert isinstance(document, DocumentInFlight)
+    assert payload(document)["location"] == {"lat": 48.8976, "lon": 9.1918}
+    [_, nearby] = of("own-documents.md", "json query")
+    [near] = QueryEvent.model_validate_json(nearby.text).filters
+    assert isinstance(near, InCircle)
+    assert settings.qdrant.indexes[near.field] == "geo"
 
 
 def test_the_rules_of_the_page_work(tmp_path: Path) -> None:

@@ -85,3 +85,16 @@ def test_formats_and_nested_columns_are_read() -> None:
     assert read(decode, message({"id": "i", "text": "t", "price": "on request"})).event.model_extra == {
         "price": "on request"
     }
+
+
+def test_a_field_may_have_both_markups() -> None:
+    """The beginning of a text tells its own; the originals stay under both names, if that is wanted."""
+    both = {"fields": ["text"]}
+    settings = DocumentSettings.model_validate({"html": both, "markdown": {**both, "keep_original": True}})
+    for source, text in [
+        ("<p>Use <code>**kwargs**</code> &lt;name&gt;</p>", "Use **kwargs** <name>"),
+        ("## Head\n\n**FAT32** <br> or `a_b_c`", "Head\n\nFAT32\nor a_b_c"),
+    ]:
+        event = read(decoder(documents=settings), message({"id": "d", "text": source})).event
+        assert event.text == text
+        assert (event.model_extra or {})["text_markdown"] == source

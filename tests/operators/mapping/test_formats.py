@@ -10,6 +10,7 @@ from operators.mapping.formats import (
     PATTERNS,
     describe_times,
     read_value,
+    recognise_list,
     recognise_number,
     recognise_time,
     recognise_times,
@@ -33,6 +34,27 @@ def test_numbers_are_recognised_and_read(texts: list[str], form: str | None, fir
     assert recognise_number(texts) == form
     if form is not None:
         assert read_value(form, texts[0]) == first
+
+
+@pytest.mark.parametrize(
+    ("texts", "sign", "first"),
+    [
+        (["Go|gRPC", "Go|SQL", "SQL| gRPC |"], "|", ["Go", "gRPC"]),
+        (["Reset | Help", "Paper jam | Help", "Lamps | Help", "Lamps | Setup | Help"], None, None),
+        (["red; blue", "blue", "red;green;blue", "green; red"], ";", ["red", "blue"]),
+        (["tls, vpn", "vpn", "vpn, tls, dns", "dns, tls"], ",", ["tls", "vpn"]),
+        (["Paris, France", "Lyon, France", "Paris, France"], None, None),
+        (["2,5 kg", "2,5 kg, 3 kg", "2,5 kg"], None, None),
+        (["a|b", "c|d"], None, None),
+        ([f"{'x' * 80}|y"] * 3, None, None),
+    ],
+)
+def test_lists_are_recognised_and_read(texts: list[str], sign: str | None, first: object) -> None:
+    """By short values that others have, too; commas alone tell less than bars."""
+    assert recognise_list(texts) == sign
+    if sign is not None:
+        assert read_value(sign, texts[0]) == first
+        assert read_value(sign, f" {sign} ") is None
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,86 @@ def test_the_language_of_texts_is_that_of_all(text: str, language: str) -> None:
     assert infer(documents, NOW).qdrant["bm25"] == {"language": language}
 
 
+def test_texts_of_several_languages_have_each() -> None:
+    """The commonest is that of the collection; one of hardly any texts is none."""
+    texts = ["Das ist ein Haus und wir sind nicht da."] * 12 + ["This is the house and you are not in it."] * 7
+    documents = [
+        {"i": n, "c": f"{text} {n}"} for n, text in enumerate([*texts, "Le chat est dans la maison avec vous."])
+    ]
+    assert infer(documents, NOW).qdrant["bm25"] == {"language": "german", "languages": {"en": "english"}}
+
+
+@pytest.mark.parametrize(
+    ("more", "index", "columns", "formats"),
+    [
+        (
+            {"Breitengrad": "52,3{}", "Längengrad": "13,0{}"},
+            {"location": "geo"},
+            {"location.lat": "Breitengrad", "location.lon": "Längengrad"},
+            {"location.lat": "decimal_comma", "location.lon": "decimal_comma"},
+        ),
+        ({"place": {"lat": "52.3{}", "lon": "13.0{}", "name": "x"}}, {"place": "geo"}, {}, None),
+        (
+            {"shop": {"latitude": 52.5, "lng": 13.4}, "location": "Berlin"},
+            {"own_location": "geo"},
+            {"own_location.lat": "shop.latitude", "own_location.lon": "shop.lng"},
+            {},
+        ),
+        (
+            {"from_lat": 52.5, "from_lon": 13.4, "to_lat": 48.1, "to_lon": 11.5},
+            {"from_location": "geo", "to_location": "geo"},
+            {"from_location.lat": "from_lat", "to_location.lon": "to_lon"},
+            {},
+        ),
+        ({"lat": 252.5, "lon": 13.4}, {}, {}, {}),
+        ({"latency": 5, "long": 13.4}, {}, {}, {}),
+    ],
+    ids=["columns", "an object", "an object of other names", "two points", "no degrees", "no pair"],
+)
+def test_two_columns_of_degrees_are_a_point(
+    more: dict[str, Any], index: dict[str, str], columns: dict[str, str], formats: dict[str, str] | None
+) -> None:
+    """Those of one object, or of one beginning of their names; an object that is a point already keeps its names."""
+    documents = [article(number, **fill(more, number)) for number in range(20)]
+    mapping = infer(documents, NOW)
+    indexes = mapping.qdrant.get("indexes", {})
+    assert {name: kind for name, kind in indexes.items() if kind == "geo"} == index
+    assert columns.items() <= mapping.documents["columns"].items()
+    assert not [name for name in indexes if name.startswith(("Breiten", "place.", "from_lat", "shop."))]
+    if formats is not None:
+        assert mapping.documents.get("formats", {}) == formats
+
+
+def fill(value: Any, number: int) -> Any:
+    """The value with the number in its texts."""
+    if isinstance(value, dict):
+        return {name: fill(each, number) for name, each in value.items()}
+    return value.format(number) if isinstance(value, str) else value
+
+
+def test_lists_in_a_text_are_split() -> None:
+    """Each value is one to filter by, and so are those of objects in a list."""
+    kinds = ["vpn", "tls", "dns"]
+    documents = [
+        article(
+            n, skills="|".join(kinds[: 1 + n % 3]), tags=[{"label": kinds[n % 3], "weight": n % 2, "at": "31.12.2024"}]
+        )
+        for n in range(20)
+    ]
+    mapping = infer(documents, NOW)
+    assert mapping.documents["formats"] == {"skills": "|"}
+    assert mapping.qdrant["indexes"] == {"skills": "keyword", "tags[].label": "keyword", "tags[].weight": "integer"}
+    assert read_row(documents[2], DocumentSettings.model_validate(mapping.documents))["skills"] == kinds
+    assert not [said for _, said in mapping.remarks if "tags" in said]
+
+
+def test_a_column_may_have_both_markups() -> None:
+    """HTML in some texts, and Markdown in many of the others."""
+    texts = ["<p>The router {} has a lamp.</p>", "## Lamps\n\nThe **router** {} has a [lamp](x) at its back."]
+    mapping = infer([{"i": n, "c": f"{texts[n % 2].format(n)} {words(9)}"} for n in range(20)], NOW)
+    assert (mapping.documents["html"], mapping.documents["markdown"]) == ({"fields": ["text"]}, {"fields": ["text"]})
+
+
 def test_times_of_two_formats_are_the_version() -> None:
     """A system that was moved left its dates behind: the newest of two copies stays by them."""
     days = [("2026-12-16T08:26:00Z", "16.12.2026 08:26")[number % 2] for number in range(20)]

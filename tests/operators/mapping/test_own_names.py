@@ -18,7 +18,7 @@ from schemas.filters import FieldFilter
 CMS: Final = {"id": "nid", "title": "headline", "text": "content.body", "own_priority": "priority", "EAN": "EAN code"}
 NAMES: Final = OwnNames(CMS, whole_ids=True)
 
-OURS: Final = ("title", "text", "lang", "own_title")
+OURS: Final = ("title", "text", "lang", "own_title", "place.lat")
 THEIRS: Final = ("headline", "title", "content.body", "content.head", "content", "Head line")
 COLUMNS: Final = st.lists(st.sampled_from(THEIRS), min_size=len(OURS), max_size=len(OURS), unique=True).map(
     lambda own: dict(zip(OURS, own, strict=True))
@@ -103,6 +103,20 @@ def test_a_name_of_the_index_holds_where_no_field_of_the_sender_has_it(columns: 
     """Else it means the field that its sender calls so."""
     read = OwnNames(columns).read({"group_by": path})["group_by"]
     assert read == (path if path not in columns.values() else spell(columns)[path])
+
+
+def test_a_name_needs_no_quotes() -> None:
+    """One of the columns is known as it is written; every other path is read as such."""
+    asked = {
+        "group_by": "EAN code",
+        "order_by": {"field": '"EAN code"'},
+        "return": {"fields": ["EAN code", "EAN.code"]},
+    }
+    assert NAMES.read(asked) == {
+        "group_by": "EAN",
+        "order_by": {"field": "EAN"},
+        "return": {"fields": ["EAN", "EAN.code"]},
+    }
 
 
 def test_whoever_asks_for_an_object_gets_what_was_taken_out_of_it() -> None:
