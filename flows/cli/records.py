@@ -146,7 +146,7 @@ class Records:
         return wrong, total
 
     def _count_columns(self, document: Mapping[str, Any]) -> int:
-        """How many of id, title and text an object has."""
+        """The number of id, title and text that an object has."""
         return sum(_has(document, self.settings.columns.get(name, name)) for name in ("id", "title", "text"))
 
     def _read_lines(self) -> Iterator[Record]:

@@ -103,3 +103,17 @@ def test_a_language_may_have_its_own_name() -> None:
     for written in ("Deutsch", "deutsch", "German"):
         assert Bm25Settings(language=written).language == "german"
     assert Bm25Settings(languages={"fr": "français"}).languages == {"fr": "french"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("documents: {formats: {a: unix_millis}}", "documents.formats.a: no such format; did you mean unix_ms?"),
+        ("documents: {formats: {a: [iso_utc, unx]}}", "documents.formats.a: no such format; did you mean unix?"),
+        ("documents: {formats: {a: 5}}", "documents.formats.a: a format is expected, or a list of formats"),
+        ("kafka: {options: {b.c: [5]}}", "kafka.options.b.c: a text, a number or a boolean is expected"),
+    ],
+)
+def test_a_value_of_several_forms_has_one_problem(tmp_path: Path, text: str, said: str) -> None:
+    """No form that it might have had has a line of its own."""
+    assert refusal(tmp_path, text) == said

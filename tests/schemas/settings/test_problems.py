@@ -37,13 +37,6 @@ qdrant: {url: http://q, bm25: {language: germn}}
     qdrant.bm25.language: no such language; did you mean german?
 qdrant: {url: http://q, bm25: {language: english.}}
     qdrant.bm25.language: no such language; did you mean english?
-documents: {formats: {created_at: unix_millis}}
-    documents.formats.created_at: no such format; did you mean unix_ms?
-documents: {formats: {created_at: [iso_utc, unix_millis], updated_at: 5}}
-    documents.formats.created_at: no such format; did you mean unix_ms?
-    documents.formats.updated_at: a format is expected, or a list of formats
-kafka: {options: {linger.ms: [5]}}
-    kafka.options.linger.ms: a text, a number or a boolean is expected
 qdrant: {url: http://q, bm25: {languages: {de: geman}}}
     qdrant.bm25.languages.de: no such language; did you mean german?
 qdrant: {url: http://q, analysers: {documents: {language: porguese}}}
