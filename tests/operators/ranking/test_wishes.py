@@ -334,3 +334,11 @@ def test_whatever_documents_say_the_score_is_explained(payloads: list[Any], wish
     assert strict or len(ranked.candidates) == len(payloads)
     scores = [each.score for each in ranked.candidates]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_the_ends_of_a_range_are_one() -> None:
+    """A limit fits if one of them does; another field of the subject is read only where neither is there."""
+    pay = [{"pay from": 40, "price_from": 40, "price_to": 60}, {"price_to": 40}, {"price_from": 60, "price_to": 80}]
+    assert fails("job under 50 euro", *pay) == [0, 0, 1]
+    assert fails("job over 50 euro", *pay) == [0, 1, 0]
+    assert fails("job over 50 euro", {"price": 40, "price_shipping": 60}) == [1]
