@@ -92,15 +92,16 @@ class Instruments:
         self.by_name: dict[str, Any] = {}
         self._making = threading.Lock()
 
-    def of(self, kind: type[M], name: str, documentation: str, labels: Sequence[str], buckets: Sequence[float]) -> M:
-        """The instrument of this name, which is made once."""
+    def of(
+        self, flow: str, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
+    ) -> "Children[M]":
+        """A flow's children of the instrument of this name, which is made once."""
         bounds: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
         own = {"namespace": "rankstream", "registry": self.registry, **bounds}
         with self._making:
             if name not in self.by_name:
                 self.by_name[name] = kind(name, documentation, [FLOW, *labels], **own)
-        found: M = self.by_name[name]
-        return found
+        return Children(self.by_name[name], flow)
 
 
 class Children(dict[tuple[str, ...], M], Generic[M]):
@@ -126,11 +127,9 @@ class FlowMetrics:
     """The metrics of one flow."""
 
     def __init__(self, instruments: Instruments, flow: str) -> None:
-        self._instruments = instruments
-        self._flow = flow
-        counter = partial(self._by, Counter)
-        gauge = partial(self._by, Gauge)
-        histogram = partial(self._by, Histogram)
+        counter = partial(instruments.of, flow, Counter)
+        gauge = partial(instruments.of, flow, Gauge)
+        histogram = partial(instruments.of, flow, Histogram)
         # A metric without further labels has one child.
         self.received = counter("messages_received", "Messages read from Kafka, for the flow.")[()]
         self.answered = counter("queries_answered", "Queries whose result is committed, by its status.", "status")
@@ -205,11 +204,6 @@ class FlowMetrics:
             "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
         )
         self._breaker = gauge("breaker_open", "1 while a backend is left alone, else 0.", "backend")
-
-    def _by(
-        self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
-    ) -> Children[M]:
-        return Children(self._instruments.of(kind, name, documentation, labels, buckets), self._flow)
 
     def load(self, stage: str, limit: int) -> Load:
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
