@@ -123,9 +123,10 @@ class Replication:
         )
         interval = delivery.transaction_interval or client.transaction_interval
         self.delivery = Delivery(producer, consumer, ledger, self.way_out, interval, loop.fail, metrics, reply_topics)
-        metrics.watch(
-            lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
-        )
+        metrics.in_flight[()].set_function(lambda: ledger.in_flight)
+        metrics.credit[()].set_function(lambda: ledger.credit)
+        metrics.idle[()].set_function(lambda: time.monotonic() - loop.moved_at)
+        metrics.idle_limit[()].set(delivery.watchdog)
 
     def deserialiser(self, max_bytes: int, *, ordered: bool) -> Deserialiser | None:
         """The stage that reads events by their schemas, if there is a registry of them."""
