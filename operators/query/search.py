@@ -23,16 +23,6 @@ from schemas.filters import FieldFilter, NoneOf
 Body = Mapping[str, Any]
 Condition = Mapping[str, Any]
 
-NOTHING: Final[Condition] = {"has_id": []}
-"""An empty list of conditions would match everything."""
-
-
-def any_condition(conditions: Sequence[Condition]) -> Condition:
-    """The condition that one of these holds."""
-    if not conditions:
-        return NOTHING
-    return conditions[0] if len(conditions) == 1 else {"should": conditions}
-
 
 def narrow_by(where: Condition, *conditions: Condition, clause: str = "must") -> dict[str, Any]:
     """The filter with these conditions more in one of its clauses."""
