@@ -178,8 +178,8 @@ COUNTED: Final = 10_000
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
-def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, tuple[Endings, bool]]:
-    """The `most` commonest words for each prefix at a phrase's end; true if there may be more."""
+def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
+    """A search that is written when the `most` commonest endings of each of its phrases are known."""
     counted = yield Words([(words_key(column), where) for (_, column), where in wanted.items()], COUNTED)
     endings: dict[Ending, list[str]] = {}
     cut = False
@@ -190,12 +190,6 @@ def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Wo
         )
         endings[ending] = [word for _, word in fitting[:most]]
         cut = cut or words.cut or len(fitting) > most
-    return endings, cut
-
-
-def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
-    """A search that can be written only when the endings of its phrases are known."""
-    endings, cut = yield from count_endings(wanted, most)
     found = yield from search(endings)
     return found._replace(warnings=(*found.warnings, _CUT)) if cut else found
 

@@ -43,10 +43,6 @@ class CandidateGroup:
         first, combine = self.candidates[0], _COMBINATIONS.get(score)
         return first if combine is None else replace(first, score=combine([one.score for one in self.candidates]))
 
-    def further(self, size: int) -> Sequence[Candidate]:
-        """The candidates that are shown behind the first, in a group of this size."""
-        return self.candidates[1:size]
-
 
 def key_of(payload: Payload, field: str) -> Key | None:
     """The key of a document's group, by the path of a field; None for a group of its own."""
