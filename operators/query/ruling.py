@@ -246,7 +246,7 @@ def _synonyms(
     """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
     if not any(matches):
         return []
-    of_sets = ([(*each, start, end) for node, start, end in some for each in node.synonyms] for some in matches)
+    of_sets = ([(*each, start, end) for rules, start, end in some for each in rules.synonyms] for some in matches)
     found = _unhidden(sets, of_sets)
     return [each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at))]
 
