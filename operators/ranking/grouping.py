@@ -58,15 +58,11 @@ def key_of(payload: Payload, field: str) -> Key | None:
 
 def first_of_groups(payloads: Sequence[Payload], field: str) -> list[int]:
     """The places of the first document of each group, in their order."""
-    known: set[tuple[type, Key]] = set()
-    first = []
+    first: dict[tuple[type, Key] | int, int] = {}
     for place, payload in enumerate(payloads):
         key = key_of(payload, field)
-        if key is None or (type(key), key) not in known:
-            first.append(place)
-        if key is not None:
-            known.add((type(key), key))
-    return first
+        first.setdefault(place if key is None else (type(key), key), place)
+    return list(first.values())
 
 
 def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, CandidateGroup]]:
