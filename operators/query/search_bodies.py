@@ -208,14 +208,13 @@ class Bodies:
         reads = {facet.field for facet in wanted} | (guard.reads if guard is not None else frozenset())
         common = {"limit": able.most, "with_payload": sorted(reads)}
 
-        def matching(left_out: str | None) -> facets.Matching:
+        def matching(left_out: str | None) -> tuple[Condition, Callable[[], Program] | None]:
             seen = self.seen(query, [each for each in criteria if left_out is None or not each.is_on(left_out)])
             by_filters = Draft(query, seen, seen, common, None)
-            start = self.keyword(KEYWORD, by_filters, None).start if by_words else None
-            return facets.Matching(seen, start, able)
+            return seen, self.keyword(KEYWORD, by_filters, None).start if by_words else None
 
         own = frozenset(facet.field for facet in wanted if any(each.is_on(facet.field) for each in criteria))
-        return Search(lambda: facets.count_facets(wanted, matching, own, guard), query.trace)
+        return Search(lambda: facets.count_facets(wanted, matching, own, guard, able), query.trace)
 
     def _explain(self, query: InFlight, words: bool = False) -> search.Explanation:
         """Why the query found nothing; `words`: it searched for its words alone."""
