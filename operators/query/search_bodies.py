@@ -182,8 +182,8 @@ class Bodies:
         body: Body = {"filter": draft.wanted, **draft.common}
         able, explain = query.retrieval.capabilities, partial(self._explain, query)
         if (centre := asked.centre) is not None:
-            after = asked.after.value
-            return draft.search(lambda _: look_up_nearest(body, centre, after, able), alone=True, explain=explain)
+            nearest = partial(look_up_nearest, body, centre, asked.after.value, able)
+            return Search(lambda: search.or_explained(nearest(), explain), query.trace, asked.namespace)
         order, orders, most = wanted_order(asked), able.orders, able.most
         undated = orders is not None and "created_at" not in orders
         # A cursor has the value where its page goes on.
@@ -197,7 +197,8 @@ class Bodies:
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
             kind = orders[MADE_FROM.get(key, key)]
-        return draft.search(lambda _: look_up(ordered, most, partial(equal, key, kind)), explain=explain)
+        look_up_sorted = partial(look_up, ordered, most, partial(equal, key, kind))
+        return Search(lambda: search.or_explained(look_up_sorted(), explain), query.trace)
 
     def facets(self, _: str, draft: Draft, wanted: Sequence[Facet]) -> Search:
         """The counts of facets among what the query matches."""
@@ -266,7 +267,8 @@ class Bodies:
         if query.retrieval.capabilities.expires:
             # By the flow's own clock: a query's `now` brings nothing back.
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
-        must += [each.condition for each in criteria]
+        if criteria:
+            must += [each.condition for each in criteria]
         able, guard = query.retrieval.capabilities, query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:

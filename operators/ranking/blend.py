@@ -5,7 +5,7 @@ Reflections are documents of the type `reflection`, which summarise others.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, list_candidates
@@ -72,10 +72,10 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
         # The graph counts as a backend only if it changed a score: small boosts may be lost in rounding.
         if name == "graph" and scores != before:
             run.backends.append("graph")
-    noted: dict[str, Iterable[object]] = {"age": ages} if ages else {}
-    noted["signals"] = ({name: columns[name][index] for name in shares} for index in range(len(candidates)))
+    noted: dict[str, Sequence[object]] = {"age": ages} if ages else {}
     if run.explanations is not None:
         run.explanations.note_legs(legs, candidates, columns, shares)
+        noted["signals"] = [{name: columns[name][index] for name in shares} for index in range(len(candidates))]
     run.rescore(
         stage, candidates, scores, noted, {"weights": shares, "keyword_scale": scale if bm25 else None}, first=True
     )

@@ -7,7 +7,7 @@ text. Of an exclusion the words do: a document that names them without a negatio
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -108,11 +108,10 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
         both = zip(scores, ordered.shares, strict=True)
         scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
-    columns: dict[str, Iterable[Any]] = {
-        "wishes": ([each.explain(at) for each in judged] for at in range(len(candidates))),
-        "fails": fails,
-        "order": (ordered.explain(at) if ordered else None for at in range(len(candidates))),
-    }
+    columns: dict[str, list[Any]] = {"fails": fails}
+    if run.explanations is not None:
+        columns["wishes"] = [[each.explain(at) for each in judged] for at in range(len(candidates))]
+        columns["order"] = [ordered.explain(at) if ordered else None for at in range(len(candidates))]
     run.rescore(stage, candidates, scores, columns)
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
