@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, best_first, rescore
+from operators.ranking.candidate import Candidate, best_first
 from operators.ranking.coverage import share_of_words
 from operators.ranking.properties import (
     INDEXED_AT,
@@ -108,14 +108,11 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
         both = zip(scores, ordered.shares, strict=True)
         scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
+    columns: dict[str, list[Any]] = {"fails": fails}
     if run.explanations is not None:
-        columns: dict[str, list[Any]] = {
-            "wishes": [[each.explain(at) for each in judged] for at in range(len(candidates))],
-            "fails": fails,
-            "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
-        }
-        run.explain(stage, candidates, scores, columns)
-    rescore(candidates, scores)
+        columns["wishes"] = [[each.explain(at) for each in judged] for at in range(len(candidates))]
+        columns["order"] = [ordered.explain(at) if ordered else None for at in range(len(candidates))]
+    run.rescore(stage, candidates, scores, columns)
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
 
