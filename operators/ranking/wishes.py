@@ -44,6 +44,8 @@ _SIMILAR: Final = 0.5
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
+_DENYING: Final = frozenset({"not", "nicht", "pas"})
+
 _REACH: Final = 4
 """Words of a text at most from a negation to what it negates."""
 
@@ -186,9 +188,12 @@ def _forms_without(word: str) -> frozenset[str]:
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
-    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
     behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
     if behind and behind[0] in WORDS["free"]:
+        return True
+    # "Sugar is not added", "Deutsch nicht erforderlich".
+    if not _DENYING.isdisjoint(behind) and (behind[0] in _DENYING or behind[0] in WORDS["auxiliary"]):
         return True
     for step in range(1, min(_REACH, at) + 1):
         before = tokens[at - step].text
