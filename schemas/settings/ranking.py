@@ -10,7 +10,7 @@ from schemas.fields import Newer
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
-from schemas.recipes.fusion import Dbsf, DecayTier, Rrf, Score
+from schemas.recipes.fusion import DecayTier, WeighingStage
 from schemas.recipes.recipe import STAGES
 from schemas.settings.section import DESTINATIONS, Reference, Section
 
@@ -92,8 +92,8 @@ def _parse(recipes: Any) -> Mapping[str, Recipe]:
             if error.more:
                 refuse(name, "", f"and {error.more} more problems")
         else:
-            if isinstance(recipe.fusion, Rrf | Score | Dbsf):
-                for path, what in recipe.fusion.find_slips(recipe.fusion.weights):
+            if isinstance(recipe.fusion, WeighingStage):
+                for path, what in recipe.fusion.find_slips():
                     refuse(name, f"{recipe.fusion.name}.{path}", what)
     if wrong:
         raise ValidationError.from_exception_data("recipes", wrong)
