@@ -47,10 +47,12 @@ class CacheSettings(Section):
     """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
 
     def contradictions(self) -> Iterator[str]:
-        if not self.semantic_mib and (given := self.find_changed(("threshold", "per_scope"))):
-            yield f"{', '.join(given)}: no effect without the semantic cache; remove, or raise semantic_mib"
-        if not (self.semantic_mib or self.exact_mib) and (given := self.find_changed(("ttl", "clock_bucket"))):
-            yield f"{', '.join(given)}: no effect without caches; remove, or raise exact_mib or semantic_mib"
+        if not self.semantic_mib:
+            own = ("threshold", "per_scope")
+            yield from self.find_unused(own, "without the semantic cache; remove, or raise semantic_mib")
+        if not self.semantic_mib and not self.exact_mib:
+            own = ("ttl", "clock_bucket")
+            yield from self.find_unused(own, "without caches; remove, or raise exact_mib or semantic_mib")
 
 
 class CursorSettings(Section):
@@ -114,8 +116,8 @@ class TelemetrySettings(Section):
     """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
 
     def contradictions(self) -> Iterator[str]:
-        if self.port is None and self.find_changed(["host"]):
-            yield "host: no effect without a port; remove, or set port"
+        if self.port is None:
+            yield from self.find_unused(["host"], "without a port; remove, or set port")
 
     @property
     def indexing_port(self) -> int | None:

@@ -102,6 +102,11 @@ class Section(Numeric):
         fields = type(self).model_fields
         return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
 
+    def find_unused(self, names: Iterable[str], why: str) -> Iterator[str]:
+        """A problem of those of these keys that are set, if there are any: they have no effect."""
+        if given := self.find_changed(names):
+            yield f"{', '.join(given)}: no effect {why}"
+
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
 
