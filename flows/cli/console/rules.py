@@ -12,7 +12,6 @@ import orjson
 from flows.assembly.delivery import connect
 from flows.assembly.query import rule_table
 from flows.cli.rules import put_rules, read_topic, to_rule_record
-from operators.delivery.client import KafkaClient
 from schemas.errors import DeliveryError, FatalDelivery, InputError, invalid
 from schemas.event import json_object
 from schemas.fields import Strict
@@ -39,15 +38,14 @@ class WrittenRule(Strict):
 
 @dataclass(frozen=True)
 class RuleBook:
-    """The rules of these settings' topic; `client`: that of a broker in this process."""
+    """The rules of these settings' topic."""
 
     settings: Settings
-    client: KafkaClient | None = None
 
     def to_view(self) -> dict[str, Any]:
         """Each rule as it is written, and in words; records that are no rule with the reason. Raises DeliveryError."""
         topic, table, refused = self.settings.kafka.topics.rules, rule_table(self.settings), list[str]()
-        for place, key, value in read_topic(self._connect(), topic) if topic is not None else ():
+        for place, key, value in read_topic(connect(self.settings.kafka), topic) if topic is not None else ():
             try:
                 table.put(key, value)
             except InputError as error:
@@ -71,14 +69,11 @@ class RuleBook:
         key, value = written.read()
         rule_table(self.settings).put(key, value)
         try:
-            put_rules(self._connect(), topic, [("", key, value)])
+            put_rules(connect(self.settings.kafka), topic, [("", key, value)])
         except DeliveryError as error:
             why = f"{error}; whoever may write to {topic} can put it in a file: rankstream rules put --file rules.jsonl"
             raise FatalDelivery(why) from error
         return {"removed": value is None}
-
-    def _connect(self) -> KafkaClient:
-        return self.client if self.client is not None else connect(self.settings.kafka)
 
 
 def describe_rule(rule: Mapping[str, Any]) -> dict[str, Any]:

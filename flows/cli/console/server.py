@@ -139,7 +139,7 @@ class Console:
         self._bench = bench
         self._origin = origin
         self._files = read_files()
-        tuner, book = Tuner(bench), RuleBook(bench.main.settings, bench.client)
+        tuner, book = Tuner(bench), RuleBook(bench.main.settings)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", ConsoleSearch, bench.search),
             ("rank", RankRequest, lambda asked: bench.rank(asked.key, asked.column)),
