@@ -32,11 +32,11 @@ from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, ConsoleSearch
 from flows.cli.console.judgements import JudgementFile
-from flows.cli.console.rules import RuleBook, WrittenRule
 from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.experiment import report_configured
 from flows.cli.query import NoAnswer
+from flows.cli.rules import RuleBook, WrittenRule
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, explain_errors

@@ -24,11 +24,11 @@ from flows.cli.console.columns import (
 )
 from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
-from flows.cli.console.rules import put_into_words
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
+from flows.cli.rules import put_into_words
 from operators.caching.bounded import BoundedCache
 from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import rename_columns
