@@ -28,7 +28,7 @@ from schemas.errors import DeadLetterClass, InputError, likely
 from schemas.event import json_object, validate
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
-from schemas.settings.experiments import Until
+from schemas.settings.ranking import Until
 from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", PairedRankings, Preference)

@@ -14,10 +14,9 @@ from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.experiments import Experiment, ExperimentName, find_misfits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
+from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes, find_misfits
 from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
 
 MIN_SECRET: Final = 16
@@ -148,7 +147,7 @@ class Settings(Section, BaseSettings):
     profiles: Answer[Profiles] = {}
     recipes: Answer[Recipes] = {}
     decay: Answer[DecaySettings] = DecaySettings()
-    experiments: Answer[Newer[dict[ExperimentName, Experiment]]] = Field(default={})
+    experiments: Answer[Newer[Experiments]] = Field(default={})
     """Name -> another recipe that is tried on some of the queries: in shadow, or mixed with their own."""
     policies: PolicySettings = PolicySettings()
     firewall: Answer[FirewallSettings] = FirewallSettings()
