@@ -243,6 +243,15 @@ def merge_objects(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
     return merged
 
 
+def leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value in an object and in the objects within it, with its path; an empty object is a value."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
 class Effect(Enum):
     """Changes by a setting: of answers alone, of the index, or of each point that is made of a document."""
 

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from schemas.errors import ConfigError, Loc, explain_problem, holds_names, likely, section_keys
-from schemas.fields import merge_objects, walk_fields
+from schemas.fields import leaves, merge_objects, walk_fields
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import AS_WRITTEN, MASK, secrets
@@ -113,7 +113,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     document = read(path) if path is not None else {}
     wrong = [
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
-        for where in sorted(".".join(map(str, path)) for path, _ in _leaves(document, ()) if _is_secret(path))
+        for where in sorted(".".join(map(str, path)) for path, _ in leaves(document) if _is_secret(path))
     ]
     variables = _variables()
     environment = _environment(variables)
@@ -165,7 +165,7 @@ def effective(file: Path | None) -> list[EffectiveValue]:
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
     found = []
-    for path, value in _leaves(dumped, ()):
+    for path, value in leaves(dumped):
         field, below = _field(path)
         # What no text of the settings shows, such as the values of headers, may be keys.
         secret = _is_secret(path) or (bool(below) and not field.repr)
@@ -174,14 +174,6 @@ def effective(file: Path | None) -> list[EffectiveValue]:
         source = variable or ("file" if _sets(document, path) else "default")
         found.append(EffectiveValue(path, shown, source, secret or str(shown).endswith(f"?{MASK}")))
     return found
-
-
-def _leaves(section: Mapping[str, Any], path: Loc) -> Iterator[tuple[Loc, Any]]:
-    for name, value in section.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, (*path, name))
-        else:
-            yield (*path, name), value
 
 
 def _setter(path: Loc, variables: Mapping[Loc, str], target: Loc) -> tuple[str | None, Loc]:
