@@ -56,15 +56,8 @@ def _unknown(variables: Mapping[Loc, str]) -> Iterator[str]:
             yield f"{variable}: no such setting{meant}"
 
 
-class _Environment(NamedTuple):
+def _environment(variables: Mapping[Loc, str]) -> tuple[Mapping[str, Any], Collection[Loc], Sequence[str]]:
     """The values of the variables, the paths of those that can't be read, and a problem for each of these."""
-
-    values: Mapping[str, Any]
-    illegible: Collection[Loc]
-    problems: Sequence[str]
-
-
-def _environment(variables: Mapping[Loc, str]) -> _Environment:
     # The names are in lower case there.
     source = EnvSettingsSource(Settings)
     # A secret is any text, and null is one.
@@ -79,7 +72,7 @@ def _environment(variables: Mapping[Loc, str]) -> _Environment:
         illegible = {variables[path].lower() for path in problems}
         source.env_vars = {name: value for name, value in given.items() if name not in illegible}
         try:
-            return _Environment(source(), problems.keys(), [*problems.values()])
+            return source(), problems.keys(), [*problems.values()]
         except SettingsError as error:
             text = getattr(error.__cause__, "doc", None)
             new = {path: name for path, name in variables.items() if os.environ[name] == text and path not in problems}
@@ -116,16 +109,16 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
         for where in sorted(".".join(map(str, path)) for path, _ in leaves(document) if _is_secret(path))
     ]
     variables = _variables()
-    environment = _environment(variables)
-    wrong += [*_unknown(variables), *environment.problems]
+    values, illegible, problems = _environment(variables)
+    wrong += [*_unknown(variables), *problems]
     if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in variables):
         document = {**document, "qdrant": {"path": str(index)}}
     try:
-        settings = Settings(**merge_objects(merge_objects(overrides or {}, document), environment.values))
+        settings = Settings(**merge_objects(merge_objects(overrides or {}, document), values))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         # What an illegible variable would have set may be missing.
-        spoilt = {path[:length] for path in environment.illegible for length in range(1, len(path) + 1)}
+        spoilt = {path[:length] for path in illegible for length in range(1, len(path) + 1)}
         wrong += [_problem(item, variables) for item in found if item["loc"] not in spoilt]
     else:
         if not wrong:
