@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects
+from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects, raise_problems
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -17,7 +17,7 @@ from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaS
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes, find_misfits
-from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""

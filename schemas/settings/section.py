@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from schemas.fields import Documented, Newer, Numeric, Point, walk_fields
+from schemas.fields import Consistent, Documented, Newer, Numeric, Point, raise_problems, walk_fields
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -73,13 +73,7 @@ def dangling(section: Documented, settings: Any, path: str = "") -> Iterator[str
                 yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
 
 
-def raise_problems(problems: Iterable[str]) -> None:
-    """Raise ValueError with the problems, if there are any."""
-    if said := "; ".join(problems):
-        raise ValueError(said)
-
-
-class Section(Numeric):
+class Section(Numeric, Consistent):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
     model_config = ConfigDict(
@@ -92,10 +86,6 @@ class Section(Numeric):
         raise_problems(f"{name} and {name}_file are both set" for name in own if getattr(self, f"{name}_file"))
         raise_problems(self.contradictions())
         return self
-
-    def contradictions(self) -> Iterator[str]:
-        """Problems of keys that do not fit each other. All are reported at once."""
-        yield from ()
 
     def find_changed(self, names: Iterable[str]) -> list[str]:
         """Those of these keys whose values are not the defaults."""
