@@ -11,7 +11,6 @@
 import asyncio
 import hmac
 import logging
-import mimetypes
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -27,7 +26,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, ConsoleSearch
@@ -121,15 +121,6 @@ def refuse(status: int, reason: str) -> Response:
     return Response(orjson.dumps({"error": reason}), status, media_type=_JSON)
 
 
-def read_files() -> dict[str, tuple[str, bytes]]:
-    """The files of the page by their names, each with its media type."""
-    found = {}
-    for file in (files("flows.cli.console") / "page").iterdir():
-        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        found[file.name] = f"{kind}; charset=utf-8", file.read_bytes()
-    return found
-
-
 class Console:
     """The application: `bench` answers, `origin` is where a proxy serves the page, `port` where it is reached."""
 
@@ -138,7 +129,7 @@ class Console:
         self.port = 0
         self._bench = bench
         self._origin = origin
-        self._files = read_files()
+        self._html = (files("flows.cli.console") / "index.html").read_bytes()
         tuner, book = Tuner(bench), RuleBook(bench.main.settings)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", ConsoleSearch, bench.search),
@@ -169,7 +160,7 @@ class Console:
         self._app = Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/page/{name}", self._file),
+                Mount("/page", StaticFiles(packages=[("flows.cli.console", "page")])),
                 *(Route(f"/api/{name}", self._post(kind, work), methods=["POST"]) for name, kind, work in posts),
                 *(Route(f"/api/{name}", self._get(work)) for name, work in gets.items()),
             ],
@@ -228,18 +219,9 @@ class Console:
         return refuse(HTTPStatus.UNAUTHORIZED, why)
 
     async def _page(self, request: Request) -> Response:
-        kind, html = self._files["index.html"]
-        if _crosses(request):
-            # It asks nothing by itself.
-            html = html.replace(b"<body>", b"<body data-linked>", 1)
-        return Response(html, media_type=kind)
-
-    async def _file(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self._files or name == "index.html":
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        kind, content = self._files[name]
-        return Response(content, media_type=kind)
+        # It asks nothing by itself where another site led here.
+        html = self._html.replace(b"<body>", b"<body data-linked>", 1) if _crosses(request) else self._html
+        return Response(html, media_type="text/html")
 
     def _get(self, work: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(_: Request) -> Response:
