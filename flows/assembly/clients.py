@@ -46,7 +46,7 @@ from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import ChatSettings, EmbedderSettings, QdrantSettings, Settings, SparseEncoderSettings
 from schemas.settings.section import Backend as Section
-from schemas.settings.section import ModelServer
+from schemas.settings.section import ModelServer, read_secret
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -218,7 +218,7 @@ def _headers(name: str, section: Section, header: str = "authorization") -> dict
     key, header = credentials.secret(section, name, "api_key"), section.api_key_header or header
     own = {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
     try:
-        return {**own, **section.all_headers()}
+        return {**own, **section.headers, **{each: read_secret(path) for each, path in section.header_files.items()}}
     except OSError as error:
         raise ConfigError(f"{name}.header_files: {error.filename}: {error.strerror}") from error
 

@@ -191,15 +191,3 @@ class Experiment(Section):
 
 Experiments = dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")], Experiment]
 """Experiments by name, which is in tokens, records, metrics and the provenance of results."""
-
-
-def find_misfits(
-    experiments: Mapping[str, Experiment], recipes: Mapping[str, Recipe], topic: str | None
-) -> Iterator[str]:
-    """Problems of experiments with other sections."""
-    if experiments and topic is None:
-        yield "experiments: there is no topic for what they find; set kafka.topics.experiments"
-    for name, each in experiments.items():
-        recipe = recipes.get(each.recipe)
-        if recipe is not None and (recipe.asks_chat or recipe.picking is not None):
-            yield f"experiments.{name}.recipe: {each.recipe} asks a chat model, which no experiment does; name another"

@@ -16,7 +16,7 @@ from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSett
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes, find_misfits
+from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes
 from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling
 
 MIN_SECRET: Final = 16
@@ -189,7 +189,13 @@ class Settings(Section, BaseSettings):
                 yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
                 yield "rerank.kind: chat asks a chat model, and chat.kind is none"
-        yield from find_misfits(self.experiments, self.recipes, self.kafka.topics.experiments)
+        if self.experiments and self.kafka.topics.experiments is None:
+            yield "experiments: there is no topic for what they find; set kafka.topics.experiments"
+        for name, each in self.experiments.items():
+            recipe = self.recipes.get(each.recipe)
+            if recipe is not None and (recipe.asks_chat or recipe.picking is not None):
+                which = f"experiments.{name}.recipe: {each.recipe}"
+                yield f"{which} asks a chat model, which no experiment does; name another"
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
             yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"

@@ -149,10 +149,6 @@ class Backend(Section):
         if self.api_key_header is not None and self.api_key is None and self.api_key_file is None:
             yield "api_key_header: no effect without a key; remove it, or set api_key or api_key_file"
 
-    def all_headers(self) -> dict[str, str]:
-        """The further headers, those of files among them. Raises OSError if a file can't be read."""
-        return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
-
 
 def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     try:
