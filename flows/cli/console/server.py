@@ -13,7 +13,7 @@ import hmac
 import logging
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
@@ -176,14 +176,10 @@ class Console:
                 message["headers"] = [*message.get("headers", ()), *own]
             await send(message)
 
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope)
-        refused = self._refuse_other_host(request) or self._refuse_other_site(request) or self._refuse_stranger(request)
+        answer = next(self._refusals(Request(scope)), self._app)
         # A browser that went away is not news.
         with suppress(ClientDisconnect):
-            await (refused or self._app)(scope, receive, send_guarded)
+            await answer(scope, receive, send_guarded)
 
     @property
     def _hosts(self) -> set[str]:
@@ -192,31 +188,24 @@ class Console:
         hosts = named | ({HOST, "localhost"} if self.port == 80 else set())
         return hosts | ({self._origin.partition("://")[2]} if self._origin is not None else set())
 
-    def _refuse_other_host(self, request: Request) -> Response | None:
-        """The refusal of another host's name: a site that has its name lead here must not become this one's origin."""
+    def _refusals(self, request: Request) -> Iterator[Response]:
+        """The reasons not to answer a request, each of which holds only if those before it do not."""
+        # A site that has its name lead here must not become this one's origin.
         named = request.headers.getlist("host")
-        if len(named) == 1 and named[0].lower() in self._hosts:
-            return None
-        return refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {' or '.join(sorted(self._hosts))} is expected")
-
-    def _refuse_other_site(self, request: Request) -> Response | None:
-        """The refusal of a request that a page of another site may send; its link may open the page."""
+        if len(named) != 1 or named[0].lower() not in self._hosts:
+            yield refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {' or '.join(sorted(self._hosts))} is expected")
+        # A page of another site may send it. Its link may open the page.
         if _crosses(request) and request.url.path != "/":
-            return refuse(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
-        ours = {f"http://{request.headers['host'].lower()}", self._origin}
+            yield refuse(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
+        ours = {f"http://{named[0].lower()}", self._origin}
         if not ours.issuperset(request.headers.getlist("origin")):
-            return refuse(HTTPStatus.FORBIDDEN, "Origin: requests of other sites are refused")
-        return None
-
-    def _refuse_stranger(self, request: Request) -> Response | None:
-        """The refusal of an API request without the token; the page's files hold nothing of anybody's."""
-        if self.token is None or not request.url.path.startswith("/api/"):
-            return None
-        given = request.headers.get(TOKEN, "")
-        if hmac.compare_digest(given.encode(), self.token.encode()):
-            return None
-        why = "the link is of another start of the console: open the one that it printed"
-        return refuse(HTTPStatus.UNAUTHORIZED, why)
+            yield refuse(HTTPStatus.FORBIDDEN, "Origin: requests of other sites are refused")
+        # The page's files hold nothing of anybody's.
+        if self.token is not None and request.url.path.startswith("/api/"):
+            given = request.headers.get(TOKEN, "")
+            if not hmac.compare_digest(given.encode(), self.token.encode()):
+                why = "the link is of another start of the console: open the one that it printed"
+                yield refuse(HTTPStatus.UNAUTHORIZED, why)
 
     async def _page(self, request: Request) -> Response:
         # It asks nothing by itself where another site led here.
