@@ -31,7 +31,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, ConsoleSearch
-from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.experiment import report_configured
@@ -111,10 +110,6 @@ class Grade(Strict):
     id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
-    def give(self, judgements: JudgementFile) -> int | None:
-        """Judge, and return the grade before. Raises InputError and OSError."""
-        return judgements.judge(self.text, self.namespace, self.id, self.grade)
-
 
 def refuse(status: int, reason: str) -> Response:
     """An error in words."""
@@ -130,7 +125,7 @@ class Console:
         self._bench = bench
         self._origin = origin
         self._html = (files("flows.cli.console") / "index.html").read_bytes()
-        tuner, book = Tuner(bench), RuleBook(bench.main.settings)
+        tuner, book, judge = Tuner(bench), RuleBook(bench.main.settings), bench.judgements.judge
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", ConsoleSearch, bench.search),
             ("rank", RankRequest, lambda asked: bench.rank(asked.key, asked.column)),
@@ -141,7 +136,7 @@ class Console:
             ("time", Keyed, lambda asked: bench.time(asked.key)),
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
-            ("judge", Grade, lambda asked: {"before": asked.give(bench.judgements)}),
+            ("judge", Grade, lambda asked: {"before": judge(asked.text, asked.namespace, asked.id, asked.grade)}),
             ("run", BatchRun, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
