@@ -20,7 +20,6 @@ from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
-from flows.process import logs
 from flows.process.replica import Build, feedback_replica, indexing_replica, search_replica
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
@@ -31,7 +30,7 @@ from operators.indexing.deletion import Forgotten, within
 from operators.mapping.own_names import OwnNames
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
-from schemas.settings import QdrantSettings, Settings, load
+from schemas.settings import QdrantSettings, Settings
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 
@@ -56,9 +55,8 @@ def run(
     ] = False,
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
-    settings = load(config)
+    settings = begin(config, as_replica=replicas == 1)
     delivery, telemetry = settings.delivery, settings.telemetry
-    logs.configure(telemetry, delivery.replica if replicas == 1 else None)
     if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
@@ -89,8 +87,7 @@ def index(
 
     With --from the exit code is 1 if a document was rejected. --json prints each rejected document, and the counts.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
+    settings = begin(config, as_replica=source is None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     records = Records.of(source)
@@ -103,8 +100,7 @@ def index(
 
 def learn(config: Config = None) -> None:
     """Run the feedback flow until SIGTERM: read what users did with results of experiments, write their preferences."""
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica)
+    settings = begin(config, as_replica=True)
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
