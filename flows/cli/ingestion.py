@@ -18,17 +18,16 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.assembly.delivery import kafka_client
+from flows.assembly.delivery import connect
 from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
-from operators.delivery.broker import reach
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
 from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
-from schemas.settings import KafkaSettings, Topics
+from schemas.settings import KafkaSettings
 from schemas.texts import printable
 
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
@@ -135,24 +134,19 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def ingest(
-    client: KafkaClient,
-    topics: Topics,
-    documents: Iterable[Placed],
-    progress: OnProgress,
-    timeout: float,
-    key: str = "id",
+    settings: KafkaSettings, documents: Iterable[Placed], progress: OnProgress, timeout: float, key: str = "id"
 ) -> Ingested:
     """Produce the documents, keyed by the id in the column `key`, and return their outcome once all are committed.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
-    a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
+    a document that is too large for the topic, and without a broker; RetriableDelivery without a topic, or an answer.
     """
-    own, topic = uuid.uuid4().hex, topics.documents
+    client, own, topic = connect(settings), uuid.uuid4().hex, settings.topics.documents
     records = (
         ProducerRecord(topic, _key(each, key), orjson.dumps(each), ((_HEADER, f"{own}:{number}:{place}".encode()),))
         for number, (place, each) in enumerate(documents)
     )
-    with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
+    with closing(client.bounded_reader(settings.topics.dead_letters, from_end=True)) as letters:
         sent = _send(client, topic, records, progress, timeout)
         time.sleep(_SETTLES)
         rejected = {
@@ -251,7 +245,7 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
+        return ingest(settings, documents, report, timeout, key)
 
 
 def index_file(settings: KafkaSettings, name: str, documents: DocumentReader, console: Console, key: str) -> Ingested:
@@ -263,7 +257,6 @@ def index_file(settings: KafkaSettings, name: str, documents: DocumentReader, co
         total = sum(1 for _ in documents())
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
-    reach(settings)
     return ingest_with_bar(settings, name, documents(), total, console, _TIMEOUT, key)
 
 

@@ -14,7 +14,6 @@ import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import count_points, indexing_kafka
-from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
 from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
@@ -24,7 +23,6 @@ from flows.process.replica import Build, feedback_replica, indexing_replica, sea
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
 from operators.access.filters import condition as in_qdrant
-from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.deletion import Forgotten, within
 from operators.mapping.own_names import OwnNames
@@ -190,10 +188,9 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    reach(settings.kafka)
     with closing(InProcess(settings)) as in_process:
         kafka = indexing_kafka(settings, in_process)
-    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    done = ingest(kafka, enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)
