@@ -18,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.assembly.delivery import connect
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
@@ -34,9 +34,6 @@ MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
 
 _POLL: Final = 0.2
-_ASK: Final = 10.0
-"""Seconds for the broker to say where the topic ends."""
-
 _SETTLES: Final = 0.5
 """Seconds. A transaction's end is written to one partition after the other: its offsets may be there before its dead
 letters are."""
@@ -187,7 +184,7 @@ def _send(client: KafkaClient, topic: str, rest: Iterator[ProducerRecord], progr
                 raise FatalDelivery(f"{topic}: a document {error.refusal.why}") from error
             if records or not ends:
                 # Documents behind an open transaction of another producer can't be read yet, and are not done.
-                ends = tail.ends(_ASK)
+                ends = tail.ends(ENDS_TIMEOUT)
             committed = reader.committed()
             behind = sum(max(0, end - committed[number]) for number, end in ends.items() if number in committed)
             produced = len(size_of)

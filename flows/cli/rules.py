@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 import typer
 
-from flows.assembly.delivery import connect
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.assembly.query import expression_columns, rule_table
 from flows.cli.config import begin
 from flows.cli.ingestion import numbered_lines, read_to_ends
@@ -28,9 +28,6 @@ from schemas.event import json_object
 from schemas.fields import Strict
 from schemas.rule import MAX_RULE_BYTES, rule_key
 from schemas.settings import Settings
-
-_TIMEOUT: Final = 10.0
-"""Seconds for the broker to name the ends of the topic, and for each next record."""
 
 Keyed = tuple[str, bytes, bytes | None]
 """A place for messages, and the key and the value of a rule's message."""
@@ -112,7 +109,7 @@ def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
 
 def read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     """All records of the topic up to its present end. Raises DeliveryError."""
-    for each in read_to_ends(client, topic, _TIMEOUT):
+    for each in read_to_ends(client, topic, ENDS_TIMEOUT):
         yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
 
 
