@@ -130,7 +130,7 @@ def raise_problems(problems: Iterable[str]) -> None:
 
 
 class Consistent(Documented):
-    """A model whose values must fit together."""
+    """A model whose values must fit together. Parts of a query and documents have validators instead: one call each."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.errors import likely
-from schemas.fields import Consistent, Numeric
+from schemas.fields import Numeric
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
@@ -67,7 +67,7 @@ class Rrf(WeighingStage):
         return k
 
 
-class Score(WeighingStage, Consistent):
+class Score(WeighingStage):
     """Score fusion: the scores of each leg are normalised to one scale, then combined with weights."""
 
     name: ClassVar = "score"
@@ -80,11 +80,13 @@ class Score(WeighingStage, Consistent):
     combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = "sum"
     """Weighted sum, or weighted mean, of a candidate's scores."""
 
-    def contradictions(self) -> Iterator[str]:
+    @model_validator(mode="after")
+    def _one_weighting(self) -> Self:
         if self.alpha is not None and self.weights is not None:
-            yield "alpha and weights are both given"
+            raise ValueError("alpha and weights are both given")
         if self.normaliser == "z_score" and self.combination in {"geometric", "harmonic"}:
-            yield f"z_score gives negative values, which have no {self.combination} mean"
+            raise ValueError(f"z_score gives negative values, which have no {self.combination} mean")
+        return self
 
 
 class Linear(FusionStage):
