@@ -368,6 +368,7 @@ def _tag(value: object) -> object:
 _BY_OP: Final = {get_args(each.model_fields["op"].annotation)[0]: each for each in get_args(FieldFilter)}
 *_FIRST, _LAST = _BY_OP
 
+# To a type checker a union that is computed is none.
 if TYPE_CHECKING:
     Filter = AnyFilter
 else:
