@@ -89,9 +89,7 @@ def index(
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     records = Records.of(source)
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
-    ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
+    ingested = index_file(indexing_kafka(settings), source.name, records.objects, stderr, settings.documents.id_column)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
@@ -188,9 +186,7 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
-    done = ingest(kafka, enumerate(events, 1), lambda *_: None, timeout)
+    done = ingest(indexing_kafka(settings), enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)
