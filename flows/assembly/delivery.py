@@ -39,6 +39,9 @@ def connect(settings: KafkaSettings) -> KafkaClient:
     return kafka_client(settings)
 
 
+ENDS_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of a topic, and for each next record up to them."""
+
 _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
 
