@@ -153,6 +153,10 @@ def forget(
             " hold. Default: the whole namespace."
         ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Delete only versions of this time, in RFC 3339, or older. Default: now."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
     timeout: Annotated[
         float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
@@ -161,14 +165,14 @@ def forget(
 ) -> None:
     """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
 
-    Documents with a version later than now stay, and are counted. Without --yes nothing is deleted. The command ends
-    when the indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
+    indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
     """
     settings = begin(config)
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     read = [each.read(settings) for each in filters or ()]
-    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": time.time()}
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": until or time.time()}
     names = OwnNames(settings.documents.columns)
     try:
         event = read_deletion(names.read(given))
