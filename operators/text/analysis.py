@@ -205,10 +205,10 @@ class _Reader:
             before = chunk
         yield from self._join_row(row)
 
-    def _names(self, letter: str, start: int) -> bool:
+    def _names(self, written: str, start: int) -> bool:
         """True for a capital within a sentence of small letters, other than the pronoun: vitamin A, size L."""
         return (
-            letter != "I"
+            written != "I"
             and not self._in_capitals
             and _WITHIN.fullmatch(self._text, max(0, start - 2), start) is not None
         )
