@@ -57,6 +57,7 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("lamp under 100 euro", [{"offer": {"price": 80, "currency": "EUR"}}, {"offer": {"price": 120}}], [0, 1]),
     ("lamp under 100 euro", [{"preis": 80, "stock": 5}, {"preis": 120, "stock": 500}], [0, 1]),
     ("lamp under 100 euro", ["Lamp, 80 euro", "Lamp for €120", "Lamp 100 cm"], [0, 1, 0.5]),
+    ("hall for more than 100 people", [{"seats": 180}, {"seats": 40}, {"capacity": 120}], [0, 1, 0]),
     ("lamp under 50", [{"price": 30, "watt": 60}, {"price": 70, "watt": 20}], [0, 1]),
     (
         "laptop with at least 16 GB of memory",
