@@ -41,6 +41,9 @@ SILENT: Final = 0.25
 _SIMILAR: Final = 0.5
 """Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
 
+_OPPOSITE: Final = ("un", "non")
+"""Beginnings by which a word means its opposite, in English, German and French."""
+
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
@@ -183,9 +186,9 @@ def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(256)
 def _forms_without(word: str) -> frozenset[str]:
-    """The compounds that say that something is without the word: `zuckerfrei`, `kabellos`."""
+    """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`."""
     joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
-    return frozenset(each + end for each in joined for end in WORDS["free"])
+    return frozenset({*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)})
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
