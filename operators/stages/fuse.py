@@ -153,7 +153,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
-        return None if query.outcome.ranked else super().ask(query)
+        return None if query.outcome.ranked or query.retrieval.trigrams is None else super().ask(query)
 
     @override
     def wakes(self, item: InFlight) -> bool:

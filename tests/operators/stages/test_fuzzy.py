@@ -183,6 +183,15 @@ def test_a_query_whose_other_legs_are_lost_is_asked_before_it_fails() -> None:
         assert rank_hits(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
 
 
+def test_a_query_of_numbers_whose_legs_are_lost_is_not_asked() -> None:
+    """It has no trigrams: it fails with its other legs."""
+    each = asked()
+    each.retrieval.words, each.retrieval.trigrams = [QueryWord("a2", [8], 0, 1)], None
+    each.retrieval.found = {"keyword": BackendTimeout("late")}
+    assert stage().request(complete_legs(each)) is None
+    assert each.outcome.failed
+
+
 def test_what_may_not_be_seen_is_no_candidate_of_it() -> None:
     """A document that was moved since the index found it is removed, from the other legs, too."""
     each = asked()
