@@ -5,7 +5,7 @@ That holds for pipes and files, too: they may be shown on a terminal later.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.tree import Tree
 
+from schemas.fields import leaves
 from schemas.texts import json_line, printable
 
 
@@ -195,8 +196,10 @@ def explanation_tree(hit: Mapping[str, Any]) -> Tree:
         came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
         branch = tree.add(printable(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
         for kind in ("parameters", "values"):
-            for line in _lines(stage[kind], ""):
-                branch.add(printable(line))
+            for path, value in leaves(stage[kind]):
+                if value != {}:
+                    shown = f"{value:.4f}" if isinstance(value, float) else value
+                    branch.add(printable(f"{'.'.join(path)}: {shown}"))
     return tree
 
 
@@ -209,11 +212,3 @@ def debug_table(debug: Mapping[str, Any]) -> Table:
         time = f"{taken[name]:.1f}" if name in taken else ""
         table.add_row(printable(name), str(counts.get(name, "")), time)
     return table
-
-
-def _lines(values: Mapping[str, Any], path: str) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _lines(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}: {value:.4f}" if isinstance(value, float) else f"{path}{name}: {value}"

@@ -17,7 +17,7 @@ import typer
 from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
-from flows.assembly.delivery import connect
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.config import begin
 from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
@@ -34,8 +34,6 @@ MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
 
 _POLL: Final = 0.02
-_ENDS_TIMEOUT: Final = 10.0
-"""Seconds for the broker to name the ends of the results topic."""
 
 Event = Mapping[str, Any]
 ResultEnds = Mapping[int, int]
@@ -78,7 +76,7 @@ class QueryClient:
 
             def read_ends() -> ResultEnds:
                 with closing(client.tail(topics.results)) as tail:
-                    return tail.ends(_ENDS_TIMEOUT)
+                    return tail.ends(ENDS_TIMEOUT)
 
             yield cls(producer, reader, letters, read_ends, topics.queries, tracer or NoOpTracer())
 

@@ -68,11 +68,6 @@ class Records:
             f"{path}: JSON Lines, a JSON array, CSV with a header, or a folder of Markdown or HTML is expected",
         )
 
-    @property
-    def plain(self) -> bool:
-        """True if texts are plain already, whatever they look like."""
-        return self.form == "a folder"
-
     def version(self) -> str:
         """A digest of all documents."""
         if not self.path.is_dir():

@@ -14,24 +14,21 @@ import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import count_points, indexing_kafka
-from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
 from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
-from flows.process import logs
 from flows.process.replica import Build, feedback_replica, indexing_replica, search_replica
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
 from operators.access.filters import condition as in_qdrant
-from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.deletion import Forgotten, within
 from operators.mapping.own_names import OwnNames
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
-from schemas.settings import QdrantSettings, Settings, load
+from schemas.settings import QdrantSettings, Settings
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 
@@ -56,9 +53,8 @@ def run(
     ] = False,
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
-    settings = load(config)
+    settings = begin(config, as_replica=replicas == 1)
     delivery, telemetry = settings.delivery, settings.telemetry
-    logs.configure(telemetry, delivery.replica if replicas == 1 else None)
     if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
@@ -89,22 +85,18 @@ def index(
 
     With --from the exit code is 1 if a document was rejected. --json prints each rejected document, and the counts.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
+    settings = begin(config, as_replica=source is None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     records = Records.of(source)
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
-    ingested = index_file(kafka, source.name, records.objects, stderr, settings.documents.id_column)
+    ingested = index_file(indexing_kafka(settings), source.name, records.objects, stderr, settings.documents.id_column)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
 def learn(config: Config = None) -> None:
     """Run the feedback flow until SIGTERM: read what users did with results of experiments, write their preferences."""
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica)
+    settings = begin(config, as_replica=True)
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
@@ -194,10 +186,7 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    reach(settings.kafka)
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
-    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    done = ingest(indexing_kafka(settings), enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)

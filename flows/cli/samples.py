@@ -65,7 +65,7 @@ class Sample:
     def of_file(cls, records: Records, name: str) -> Self:
         """The first documents of a file or folder; all of it is looked through for what is none."""
         documents = [document for _, document in islice(records.usable(), MOST)]
-        return cls(name, records.form, documents, *records.wrong(), plain=records.plain)
+        return cls(name, records.form, documents, *records.wrong(), plain=records.path.is_dir())
 
     @classmethod
     def of_topic(cls, topic: str, servers: str) -> Self:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, rescore
+from operators.ranking.candidate import Candidate
 from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
 from operators.ranking.run import Alike, Run, stamp
@@ -86,8 +86,7 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
     if values:
         alone = {"similarity": None, "created_at": None, "until": None, "rank": 0}
         rows = [values.get(place) or {**alone, "scores": [each.score]} for place, each in enumerate(candidates)]
-        run.explain(stage, candidates, scores, {name: [row[name] for row in rows] for name in rows[0]})
-        rescore(candidates, scores)
+        run.rescore(stage, candidates, scores, {name: [row[name] for row in rows] for name in rows[0]})
     return ranked
 
 

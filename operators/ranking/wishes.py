@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, best_first, rescore
+from operators.ranking.candidate import Candidate, best_first
 from operators.ranking.coverage import share_of_words
 from operators.ranking.properties import (
     INDEXED_AT,
@@ -43,6 +43,8 @@ _OPPOSITE: Final = ("un", "non")
 
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
+
+_DENYING: Final = frozenset({"not", "nicht", "pas"})
 
 _REACH: Final = 4
 """Words of a text at most from a negation to what it negates."""
@@ -107,14 +109,11 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
         both = zip(scores, ordered.shares, strict=True)
         scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
+    columns: dict[str, list[Any]] = {"fails": fails}
     if run.explanations is not None:
-        columns: dict[str, list[Any]] = {
-            "wishes": [[each.explain(at) for each in judged] for at in range(len(candidates))],
-            "fails": fails,
-            "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
-        }
-        run.explain(stage, candidates, scores, columns)
-    rescore(candidates, scores)
+        columns["wishes"] = [[each.explain(at) for each in judged] for at in range(len(candidates))]
+        columns["order"] = [ordered.explain(at) if ordered else None for at in range(len(candidates))]
+    run.rescore(stage, candidates, scores, columns)
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
 
@@ -188,9 +187,12 @@ def _forms_without(word: str) -> frozenset[str]:
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
-    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
     behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
     if behind and behind[0] in WORDS["free"]:
+        return True
+    # "Sugar is not added", "Deutsch nicht erforderlich".
+    if not _DENYING.isdisjoint(behind) and (behind[0] in _DENYING or behind[0] in WORDS["auxiliary"]):
         return True
     for step in range(1, min(_REACH, at) + 1):
         before = tokens[at - step].text

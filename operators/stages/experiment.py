@@ -52,7 +52,7 @@ from schemas.preference import DraftedResult, PairedRankings, Side
 from schemas.query import QueryShape
 from schemas.result import FACETS, LegStatus
 from schemas.settings import PolicySettings
-from schemas.settings.experiments import Experiment
+from schemas.settings.ranking import Experiment
 
 FIRST: Final = 20
 """The documents of each ranking that are compared: they have 88 % of the weight in rank-biased overlap with p = .9."""

@@ -117,6 +117,14 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("chocolate with more than 70 % cocoa", ["Cocoa: 85 %", "Cocoa: 50%"], [0, 1]),
     ("flour up to 1 kg", ["Flour 500 g", "Flour, 2.5 kg"], [0, 1]),
     ("headphones under 100 euro", ["Headphones", "Cable"], [0, 0]),
+    # The sums that people are paid, or pay each month, are amounts of money as prices are.
+    ("welder from 40000 euro", [{"Gehalt bis": 45000}, {"Gehalt bis": 38000}, {"salary_max": 50000}], [0, 1, 0]),
+    ("Wohnung unter 900 Euro", [{"Kaltmiete": "850 €"}, {"kaltmiete_eur": 950}], [0, 1]),
+    (
+        "clerk under 60k",
+        ["Clerk. Budget for courses: 1,500.", "Clerk, salary 52000", "Clerk, salary 75000"],
+        [0.5, 0, 1],
+    ),
     ("mortgage over 50 years", ["Mortgage over 50 years", "Mortgage"], [0, 0.5]),
     ("lamp under 100 euro", [{"price": math.nan}, {"price": True}, {"price": None}, {"price": 80}], [0.5, 0.5, 0.5, 0]),
 ]
@@ -145,6 +153,8 @@ EXCLUSIONS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("gâteau sans œufs", ["Gâteau, six œufs", "La compote remplace les oeufs", "Gâteau"], [1, 0, UNKNOWN]),
     ("lamp without cable", ["You can replace the cable", "A battery replaces the cable"], [1, 0]),
     ("wood, not treated", ["Untreated wood", "Wood, pressure treated", "Wood"], [0, 1, UNKNOWN]),
+    ("nurse but no night shifts", ["Nurse. Night shifts are not planned.", "Nurse, night shifts"], [0, 1]),
+    ("Pfleger ohne Nachtdienst", ["Pfleger, Nachtdienst nicht nötig", "Pfleger, Nachtdienst. Nicht leicht."], [0, 1]),
     ("screws that do not rust", ["Screws rust", "Screws that never rust"], [1, 0]),
 ]
 
