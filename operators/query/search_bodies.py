@@ -127,6 +127,16 @@ class Bodies:
         """The documents that share most with a sparse vector of the query's text."""
         return draft.nearest(by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
+    def fuzzy(self, leg: str, draft: Draft, _: object) -> Search:
+        """The documents that share most with the trigrams of the query, which are known when the search begins."""
+
+        def start(narrow: Narrow) -> Program:
+            trigrams = draft.query.retrieval.trigrams
+            assert trigrams is not None
+            return search.nearest([narrow(by_terms(trigrams, self.vectors[leg], draft.wanted, draft.common))])
+
+        return draft.search(start)
+
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
         query, parsed, asked = draft.query, draft.query.retrieval.parsed, draft.query.asked.plan.recipe.fusion.legs

@@ -26,7 +26,7 @@ from schemas.result import FUZZY
 _NAME: Final = 3
 """Atoms from which on a form is a name with its stop words; of two, such as `setup`, most are verbs."""
 
-NEAR: Final = 0.45
+NEAR: Final = 0.4
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
 

@@ -33,13 +33,13 @@ from schemas.recipes.stages import Wishes
 FAILS: Final = 1.0
 FITS: Final = 0.0
 UNKNOWN: Final = 0.5
-"""A document that says nothing of a limit is between those that fit and those that fail."""
-
-SILENT: Final = 0.25
-"""A document that doesn't name what is excluded fits, and one that says it is without it fits better."""
+"""A document that says nothing of a wish is between those that fit and those that fail."""
 
 _SIMILAR: Final = 0.5
 """Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
+
+_OPPOSITE: Final = ("un", "non")
+"""Beginnings by which a word means its opposite, in English, German and French."""
 
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
@@ -86,10 +86,9 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     """Subtract weight * the wishes that a candidate fails; order those about as relevant as the best by the query's
     wish.
 
-    Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
-    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that are
-    about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
-    that are behind it in the order. Source: own.
+    Fits is 0, fails 1, and nothing said ½. A part of the excluded words that a document names is their share, ½ at
+    least. With `strict` what fails is left out. Of the candidates that are about as relevant as the best, those with
+    the order's field get the greatest score + weight * the share of these that are behind it in the order. Source: own.
     """
     wishes = run.facts.understood
     if not wishes or not candidates:
@@ -151,7 +150,7 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
 def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     """The verdict by the first value that fits, or else the first."""
     if not said:
-        return _Verdict(UNKNOWN)
+        return _SAYS_NOTHING
     fitting = next((each for each in said if satisfies(limit, each)), None)
     return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
 
@@ -167,11 +166,11 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
                 if named_here:
                     named.setdefault(word, token.text)
     share = len(named) / len(words)
-    return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
+    return _Verdict(max(UNKNOWN, share), " ".join(named.values())) if named else _SAYS_NOTHING
 
 
 _FITS: Final = _Verdict(FITS)
-_SAYS_NOTHING: Final = _Verdict(SILENT)
+_SAYS_NOTHING: Final = _Verdict(UNKNOWN)
 
 
 @lru_cache(256)
@@ -182,9 +181,9 @@ def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(256)
 def _forms_without(word: str) -> frozenset[str]:
-    """The compounds that say that something is without the word: `zuckerfrei`, `kabellos`."""
+    """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`."""
     joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
-    return frozenset(each + end for each in joined for end in WORDS["free"])
+    return frozenset({*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)})
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
