@@ -114,6 +114,12 @@ def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = 
     if as_json or error is not None:
         return
     out.print(answer_table(result, text, title))
+    for facet in result.get("facets", ()):
+        counts = [
+            f"{each.get('value', each.get('bounds'))} {each['count']}"
+            for each in facet.get("values", facet.get("ranges"))
+        ]
+        say(out, f"{facet['field']}: {', '.join(counts)}{', …' if facet['more'] else ''}")
     for hit in result["results"]:
         if "explanation" in hit:
             out.print(explanation_tree(hit))

@@ -187,14 +187,21 @@ class _Equality(FilterOption):
 def parse_condition(text: str) -> FilterOption:
     """A JSON object as in a query event, or FIELD=VALUE, to be read. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
-        try:
-            return FilterOption(orjson.loads(text))
-        except orjson.JSONDecodeError as error:
-            raise typer.BadParameter(f"not JSON: {error.msg}") from None
+        return FilterOption(_parse_object(text))
     field, equals, value = text.partition("=")
     if not (field and equals):
         raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
     return _Equality(field=field, op="eq", value=value)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    try:
+        read = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"not JSON: {error.msg}") from None
+    if not isinstance(read, dict):
+        raise typer.BadParameter(f"{text!r} is no JSON object")
+    return read
 
 
 def filter_option(said: str) -> Any:
@@ -233,6 +240,16 @@ def query(
     cursor: Annotated[
         str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
     ] = None,
+    further: Annotated[
+        dict[str, Any] | None,
+        typer.Option(
+            "--event",
+            parser=_parse_object,
+            metavar="JSON",
+            help="Further fields of the query event, such as"
+            """ '{"facets": [{"field": "brand"}], "order_by": {"field": "price"}}'.""",
+        ),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
     record: Annotated[
         bool,
@@ -256,7 +273,7 @@ def query(
     given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
     given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
     given |= {"return": None if as_json else SHOWN}
-    event |= {name: value for name, value in given.items() if value is not None}
+    event |= {name: value for name, value in given.items() if value is not None} | (further or {})
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)

@@ -73,6 +73,16 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     assert err == "warning: profile [x]: not configured\n"
 
 
+def test_facets_stand_below_the_results(told: tuple[io.StringIO, io.StringIO]) -> None:
+    """A line each: values or ranges with their counts, and dots where there are more."""
+    facets = [
+        {"field": "brand", "values": [{"value": "Sony", "count": 14}, {"value": "[b]JBL", "count": 3}], "more": True},
+        {"field": "price", "ranges": [{"bounds": {"lt": 50}, "count": 7}], "more": False},
+    ]
+    print_result({**RESULT, "facets": facets}, "harbor", as_json=False)
+    assert "\nbrand: Sony 14, [b]JBL 3, …\nprice: {'lt': 50} 7\n" in told[0].getvalue()
+
+
 def test_the_count_below_the_results_contradicts_none_of_them() -> None:
     """Results by meaning alone match no word; a query that was not searched has no count."""
     hits = [{**RESULT["results"][0], "rank": rank} for rank in (1, 2)]
