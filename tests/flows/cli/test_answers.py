@@ -104,6 +104,13 @@ def test_the_documents_of_a_group_stand_below_their_result() -> None:
     assert [each for each in second if each != "│"] == ["part", "0.250", "3.500", "quay"]
 
 
+def test_a_long_id_leaves_room_for_the_text() -> None:
+    """It stands whole below the text."""
+    uuid = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
+    shown = printed(answer_table({**RESULT, "results": [{**HIT, "id": uuid, "text": "The quay of the harbor"}]}, "q"))
+    assert ("The quay of the harbor" in shown, uuid in shown, "document" in shown) == (True, True, False)
+
+
 def test_a_leg_that_found_nothing_has_no_column(told: tuple[io.StringIO, io.StringIO]) -> None:
     """The width is the text's."""
     print_result({**RESULT, "legs": [{"name": "vector"}, {"name": "fuzzy"}]}, "harbor", as_json=False)
