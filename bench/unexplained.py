@@ -18,16 +18,20 @@ import operators.ranking
 
 PACKAGE: Final = "unexplained_ranking"
 ORIGINAL: Final = "operators.ranking"
+EXPLAINS: Final = frozenset(f"{owner}explanations is not None" for owner in ("run.", "self.", ""))
+"""Conditions of what explains."""
 
 
 class _Cut(ast.NodeTransformer):
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        explains = ast.unparse(node).startswith("run.explain(")
-        return ast.copy_location(ast.Pass(), node) if explains else self.generic_visit(node)
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) == "run.rescore":
+            # The stage, the candidates and their scores stay: the rest explains these.
+            node.args, node.keywords = node.args[:3], []
+        return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
-        if ast.unparse(node.test) in {"run.explanations is not None", "explanations is not None"}:
+        if ast.unparse(node.test) in EXPLAINS:
             return None
         return node
 

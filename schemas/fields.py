@@ -8,12 +8,12 @@ import hashlib
 import inspect
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -28,6 +28,7 @@ from pydantic import (
     TypeAdapter,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -120,6 +121,25 @@ class Strict(Documented):
     """A model for which an unknown field is an error; no value is converted, and values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def raise_problems(problems: Iterable[str]) -> None:
+    """Raise ValueError with the problems, if there are any."""
+    if said := "; ".join(problems):
+        raise ValueError(said)
+
+
+class Consistent(Documented):
+    """A model whose values must fit together. Parts of a query and documents have validators instead: one call each."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        raise_problems(self.contradictions())
+        return self
+
+    def contradictions(self) -> Iterator[str]:
+        """Problems of values that do not fit each other. All are reported at once."""
+        yield from ()
 
 
 _LEAP: Final = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:)60(\D.*)?", re.ASCII)
@@ -241,6 +261,15 @@ def merge_objects(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
         beneath = merged.get(name)
         merged[name] = merge_objects(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
     return merged
+
+
+def leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value in an object and in the objects within it, with its path; an empty object is a value."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
 
 
 class Effect(Enum):

@@ -9,9 +9,10 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, Self
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -364,29 +365,22 @@ def _tag(value: object) -> object:
     return getattr(value, "op", _GROUP)
 
 
-Filter = Annotated[
-    Annotated[Eq, Tag("eq")]
-    | Annotated[AnyOf, Tag("any_of")]
-    | Annotated[NoneOf, Tag("none_of")]
-    | Annotated[Range, Tag("range")]
-    | Annotated[DateRange, Tag("date_range")]
-    | Annotated[Exists, Tag("exists")]
-    | Annotated[IsEmpty, Tag("is_empty")]
-    | Annotated[IsNull, Tag("is_null")]
-    | Annotated[Prefix, Tag("prefix")]
-    | Annotated[InCircle, Tag("geo_radius")]
-    | Annotated[InBox, Tag("geo_box")]
-    | Annotated[InPolygon, Tag("geo_polygon")]
-    | Annotated[Nested, Tag("nested")]
-    | Annotated[Group, Tag(_GROUP)],
-    Discriminator(
-        _tag,
-        custom_error_type="filter",
-        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, is_empty, is_null, prefix,"
-        " geo_radius, geo_box, geo_polygon and nested is expected as op, or a group: any_of, all_of or none_of with a"
-        " list of filters",
-    ),
-]
+_BY_OP: Final = {get_args(each.model_fields["op"].annotation)[0]: each for each in get_args(FieldFilter)}
+*_FIRST, _LAST = _BY_OP
+
+# To a type checker a union that is computed is none.
+if TYPE_CHECKING:
+    Filter = AnyFilter
+else:
+    Filter = Annotated[
+        reduce(or_, (Annotated[kind, Tag(op)] for op, kind in {**_BY_OP, _GROUP: Group}.items())),
+        Discriminator(
+            _tag,
+            custom_error_type="filter",
+            custom_error_message=f"one of {', '.join(_FIRST)} and {_LAST} is expected as op, or a group: any_of,"
+            " all_of or none_of with a list of filters",
+        ),
+    ]
 
 
 def _check_bounds(filters: list[AnyFilter]) -> list[AnyFilter]:

@@ -1,13 +1,14 @@
 """The candidate pool: the hits of all legs for one query. The search flow records it; `rankstream rank` ranks it."""
 
 import base64
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainValidator, WithJsonSchema
 
-from schemas.fields import MAX_FLOAT32, DocumentId, Name, Strict, Timestamp
+from schemas.fields import MAX_FLOAT32, Consistent, DocumentId, Name, Strict, Timestamp
 from schemas.query import QueryEvent
 
 LegScore = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
@@ -60,7 +61,7 @@ class PoolLeg(Strict):
     more: bool = Field(default=False, description="Whether it returned as many as it was asked for.")
 
 
-class CandidatePool(Strict):
+class CandidatePool(Strict, Consistent):
     """A query, and the hits of every leg that answered. A leg that is missing here was unavailable."""
 
     query: QueryEvent
@@ -89,12 +90,10 @@ class CandidatePool(Strict):
     unscored: list[str] = Field(default=[])
     """Ids of documents among these without a score: it was not given them, or refused them."""
 
-    @model_validator(mode="after")
-    def _each_leg_once(self) -> "CandidatePool":
+    def contradictions(self) -> Iterator[str]:
         names = [leg.name for leg in self.legs]
         if len(set(names)) < len(names):
-            raise ValueError("legs: a name is listed twice")
-        return self
+            yield "legs: a name is listed twice"
 
     @property
     def clock(self) -> float | None:

@@ -5,15 +5,15 @@ rule is removed. The namespace `*` stands for all. A namespace's own rule hides 
 operators.query.rules says how rules work together.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final
 
 import orjson
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
-from schemas.fields import AnyId, Name, Strict, Timestamp
+from schemas.fields import AnyId, Consistent, Name, Strict, Timestamp
 from schemas.filters import DocumentFilters, FieldName, Number
 from schemas.query import OrderBy
 
@@ -31,7 +31,7 @@ Words = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _Several = Annotated[list[Words], Field(min_length=1, max_length=32)]
 
 
-class Conditions(Strict):
+class Conditions(Strict, Consistent):
     """The conditions of a rule, all of which must hold; without any it works for every search of its namespace."""
 
     exact: Words | None = Field(default=None, description="The query's whole text, by its words.")
@@ -43,16 +43,14 @@ class Conditions(Strict):
     from_: Timestamp | None = Field(default=None, alias="from", description="First moment, by the query's clock.")
     until: Timestamp | None = Field(default=None, description="Moment at which it works no longer.")
 
-    @model_validator(mode="after")
-    def _one_text(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if self.exact is not None and self.contains is not None:
-            raise ValueError("exact and contains: at most one may be given")
+            yield "exact and contains: at most one may be given"
         if self.from_ is not None and self.until is not None and self.from_ >= self.until:
-            raise ValueError("from must be before until")
-        return self
+            yield "from must be before until"
 
 
-class Synonyms(Strict):
+class Synonyms(Strict, Consistent):
     """Words that stand for each other in the keyword leg: all of `words`, or those of `to` for those of `from`."""
 
     words: Annotated[list[Words], Field(min_length=2, max_length=32)] | None = None
@@ -62,11 +60,9 @@ class Synonyms(Strict):
     weight: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Weight of the synonym in the keyword leg, of that of the words of the query."""
 
-    @model_validator(mode="after")
-    def _one_way_or_two(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if (self.words is None) == (self.from_ is None) or (self.from_ is None) != (self.to is None):
-            raise ValueError("words is expected, or from and to")
-        return self
+            yield "words is expected, or from and to"
 
 
 class Pin(Strict):
@@ -76,20 +72,18 @@ class Pin(Strict):
     position: Annotated[int, Field(ge=1, le=200)] = Field(description="Position in the results of all pages, from 1.")
 
 
-class Bury(Strict):
+class Bury(Strict, Consistent):
     """Documents that go behind all others: these, or those that match all of the filters."""
 
     ids: Annotated[list[AnyId], Field(max_length=100)] = Field(default=[])
     filters: DocumentFilters = Field(default=[])
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if not self.ids and not self.filters:
-            raise ValueError("ids or filters must be given")
-        return self
+            yield "ids or filters must be given"
 
 
-class Boost(Strict):
+class Boost(Strict, Consistent):
     """A change of the score by filters or by a number: score + weight * share * spread.
 
     `share` is 1 for a document that matches all `filters`, or else n / (n + half) for the number n > 0 in `field`, and
@@ -102,24 +96,20 @@ class Boost(Strict):
     weight: Annotated[Number, Field(ge=-10, le=10)] = 0.5
     """Change by the whole share, as a part of the spread; below 0 the document loses."""
 
-    @model_validator(mode="after")
-    def _one_share(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if bool(self.filters) == (self.field is not None):
-            raise ValueError("filters is expected, or field")
-        return self
+            yield "filters is expected, or field"
 
 
-class Rewrite(Strict):
+class Rewrite(Strict, Consistent):
     """Filters or an order in place of the words of the condition, which are taken away from the text."""
 
     filters: DocumentFilters = Field(default=[])
     order_by: OrderBy | None = Field(default=None, description="Order, unless the query has one.")
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if not self.filters and self.order_by is None:
-            raise ValueError("filters or order_by must be given")
-        return self
+            yield "filters or order_by must be given"
 
 
 class Effects(Strict):
@@ -132,19 +122,17 @@ class Effects(Strict):
     rewrite: Rewrite | None = None
 
 
-class Rule(Strict):
+class Rule(Strict, Consistent):
     """One rule: the value of a message of the topic `rules`."""
 
     when: Conditions = Field(default=Conditions(), description="Conditions; missing: every search of the namespace.")
     then: Effects
 
-    @model_validator(mode="after")
-    def _works(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if all(effect is None for _, effect in self.then):
-            raise ValueError("then: synonyms, pin, bury, boost or rewrite must be given")
+            yield "then: synonyms, pin, bury, boost or rewrite must be given"
         if self.then.rewrite is not None and self.when.exact is None and self.when.contains is None:
-            raise ValueError("then.rewrite needs when.exact or when.contains: their words are taken away")
-        return self
+            yield "then.rewrite needs when.exact or when.contains: their words are taken away"
 
 
 def rule_key(namespace: Any, id_: Any) -> bytes:

@@ -40,12 +40,13 @@ from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.collections.catalogue import Catalogue
 from operators.collections.gaps import is_searchable
 from operators.collections.requirements import vectors
+from operators.delivery import credentials
 from operators.runtime.event_loop import EventLoopThread
 from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import ChatSettings, EmbedderSettings, QdrantSettings, Settings, SparseEncoderSettings
 from schemas.settings.section import Backend as Section
-from schemas.settings.section import ModelServer
+from schemas.settings.section import ModelServer, read_secret
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -197,16 +198,6 @@ def _close(client: Closable, calls: EventLoopThread) -> None:
     calls.run(client.aclose(), _CLOSE_TIMEOUT)
 
 
-def _key_header(name: str, section: Section, header: str = "authorization") -> dict[str, str]:
-    """The header of the API key, if there is one; without a name of its own it is a bearer's."""
-    try:
-        key = section.secret("api_key")
-    except OSError as error:
-        raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
-    header = section.api_key_header or header
-    return {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
-
-
 def transport(name: str, section: Section, url: str, max_connections: int = 64) -> httpx.AsyncBaseTransport:
     """Connections to the section's server: by the proxy of the environment, and trusting the section's authorities.
 
@@ -222,17 +213,20 @@ def transport(name: str, section: Section, url: str, max_connections: int = 64) 
     return http_transport(max_connections=max_connections, keep_alive=keep_alive, verify=verify, proxy=proxy)
 
 
-def _headers(name: str, section: Section, key: Mapping[str, str]) -> dict[str, str]:
+def _headers(name: str, section: Section, header: str = "authorization") -> dict[str, str]:
+    """The headers of each request; that of the API key, if there is one, is a bearer's without a name of its own."""
+    key, header = credentials.secret(section, name, "api_key"), section.api_key_header or header
+    own = {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
     try:
-        return {**key, **section.all_headers()}
+        return {**own, **section.headers, **{each: read_secret(path) for each, path in section.header_files.items()}}
     except OSError as error:
         raise ConfigError(f"{name}.header_files: {error.filename}: {error.strerror}") from error
 
 
 def _server(name: str, section: ModelServer, metrics: FlowMetrics, headers: Mapping[str, str] | None = None) -> Backend:
-    """The server of a model; `headers` in place of its bearer's API key."""
+    """The server of a model; `headers` in place of those of its section."""
     assert section.url is not None
-    given = _headers(name, section, _key_header(name, section) if headers is None else headers)
+    given = _headers(name, section) if headers is None else headers
     # The stages bound the calls.
     pool = transport(name, section, section.url, max_connections=0)
     endpoint = Endpoint(
@@ -246,7 +240,7 @@ def make_qdrant_client(settings: Settings, in_process: InProcess, metrics: FlowM
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
         return EngineClient(in_process.engine, fields=fields)
-    headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
+    headers = _headers("qdrant", section, "api-key")
     pool = transport("qdrant", section, section.url)
     endpoint = Endpoint("qdrant", section.url, pool, headers, _MAX_QDRANT_BODY, QDRANT)
     return ServerClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
@@ -291,7 +285,7 @@ def make_chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel |
         return None
     headers = None
     if settings.kind == "anthropic":
-        headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
+        headers = {"anthropic-version": ANTHROPIC_VERSION, **_headers("chat", settings, "x-api-key")}
     return ChatModel(
         _server("chat", settings, metrics, headers),
         settings.model,
@@ -329,7 +323,7 @@ def make_cross_encoder(settings: Settings, in_process: InProcess, metrics: FlowM
     if section.kind == "onnx":
         return in_process.cross_encoder
     return HttpReranker(
-        _server("reranker", section, metrics, _key_header("rerank", section)),
+        _server("reranker", section, metrics, _headers("rerank", section)),
         section.model,
         RERANK_APIS[section.kind],
         documents=section.documents,

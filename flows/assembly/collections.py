@@ -111,7 +111,7 @@ def choice(settings: Settings, group: str | None = None) -> Choice:
     return Choice(settings.making_hash, group, settings.kafka.indexing.group_id)
 
 
-def indexing_kafka(settings: Settings, in_process: InProcess) -> KafkaSettings:
+def indexing_kafka(settings: Settings) -> KafkaSettings:
     """The Kafka settings of the running indexing flow: its group is the one that the collections note.
 
     If Qdrant does not say, the group of collections that note none.
@@ -120,7 +120,7 @@ def indexing_kafka(settings: Settings, in_process: InProcess) -> KafkaSettings:
     if settings.qdrant.path is not None:
         # Another process has it open, and has no generations.
         return kafka
-    with suppress(BackendError, TimeoutError):
+    with suppress(BackendError, TimeoutError), InProcess(settings) as in_process:
         for each in survey_collections(settings, in_process, _SURVEY):
             if (generation := generation_of(each.info)) is not None:
                 return kafka.model_copy(update={"group_id": generation.group})

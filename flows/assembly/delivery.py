@@ -39,6 +39,9 @@ def connect(settings: KafkaSettings) -> KafkaClient:
     return kafka_client(settings)
 
 
+ENDS_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of a topic, and for each next record up to them."""
+
 _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
 
@@ -123,9 +126,10 @@ class Replication:
         )
         interval = delivery.transaction_interval or client.transaction_interval
         self.delivery = Delivery(producer, consumer, ledger, self.way_out, interval, loop.fail, metrics, reply_topics)
-        metrics.watch(
-            lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
-        )
+        metrics.in_flight[()].set_function(lambda: ledger.in_flight)
+        metrics.credit[()].set_function(lambda: ledger.credit)
+        metrics.idle[()].set_function(lambda: time.monotonic() - loop.moved_at)
+        metrics.idle_limit[()].set(delivery.watchdog)
 
     def deserialiser(self, max_bytes: int, *, ordered: bool) -> Deserialiser | None:
         """The stage that reads events by their schemas, if there is a registry of them."""

@@ -57,5 +57,5 @@ class FeedbackParts:
         def count(outcome: FeedbackOutcome, events: int) -> None:
             metrics.feedback[outcome,].inc(events)
 
-        self.join = partial(Join, windows, lambda: loop.at_end, loop.ledger.runs, count)
-        self.finaliser = FeedbackFinaliser(preferences, member.way_out)
+        self.join = partial(Join, preferences, windows, lambda: loop.at_end, loop.ledger.runs, count)
+        self.finaliser = FeedbackFinaliser(member.way_out)

@@ -106,7 +106,7 @@ class Parts:
             self.calls.keep("policies", partial(asyncio.to_thread, policy_files.reload))
         payloads = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
         if payloads is not None:
-            metrics.table("payloads", payloads.__len__)
+            metrics.tables["payloads",].set_function(payloads.__len__)
 
         self.reranking = reranking(settings, clients.reranker, metrics)
         self.picking = picking(settings, clients.chat, metrics)
@@ -188,7 +188,7 @@ def _cache_and_load(
     if not section.cache_mib:
         return None, load
     cache: EmbeddingCache[Any] = EmbeddingCache(section.cache_mib * MIB)
-    metrics.table(stage, cache.__len__)
+    metrics.tables[stage,].set_function(cache.__len__)
     return cache, load
 
 
@@ -241,8 +241,8 @@ def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
     """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
-    metrics.table("exact", exact.__len__)
-    metrics.table("semantic", semantic.__len__)
+    metrics.tables["exact",].set_function(exact.__len__)
+    metrics.tables["semantic",].set_function(semantic.__len__)
     return Answers(exact, semantic, settings.clock_bucket)
 
 

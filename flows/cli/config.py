@@ -21,10 +21,10 @@ _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y
 """Plain words that YAML does not read as texts."""
 
 
-def begin(path: Path | None) -> Settings:
-    """The configuration of a command, which logs as it says from now on. Raises ConfigError."""
+def begin(path: Path | None, *, as_replica: bool = False) -> Settings:
+    """The configuration of a command, which logs as it says from now on; a replica by its name. Raises ConfigError."""
     settings = load(path)
-    logs.configure(settings.telemetry)
+    logs.configure(settings.telemetry, settings.delivery.replica if as_replica else None)
     return settings
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from rich.table import Table
 
-from flows.assembly.delivery import connect
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.config import begin
 from flows.cli.console.judgements import name_query
 from flows.cli.ingestion import read_to_ends
@@ -28,16 +28,13 @@ from schemas.errors import DeadLetterClass, InputError, likely
 from schemas.event import json_object, validate
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
-from schemas.settings.experiments import Until
+from schemas.settings.ranking import Until
 from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", PairedRankings, Preference)
 
 Heard = tuple[list[Preference], list[PairedRankings]]
 """The records of one experiment."""
-
-_TIMEOUT: Final = 10.0
-"""Seconds for the broker to name the ends of a topic, and for each next record."""
 
 _LARGEST: Final = 700.0
 """Logarithm of the largest e-value that is printed."""
@@ -152,7 +149,7 @@ def _read(
 ) -> dict[str, dict[QueryIdentity, Written]]:
     """The last record of each query, by experiment."""
     found: dict[str, dict[QueryIdentity, Written]] = {name: {} for name in names}
-    for record in read_to_ends(client, topic, _TIMEOUT) if topic is not None else ():
+    for record in read_to_ends(client, topic, ENDS_TIMEOUT) if topic is not None else ():
         if record.value is None:
             continue
         try:

@@ -18,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.assembly.delivery import kafka_client
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
@@ -27,16 +27,13 @@ from operators.mapping.rows import id_of
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
-from schemas.settings import KafkaSettings, Topics
+from schemas.settings import KafkaSettings
 from schemas.texts import printable
 
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
 
 _POLL: Final = 0.2
-_ASK: Final = 10.0
-"""Seconds for the broker to say where the topic ends."""
-
 _SETTLES: Final = 0.5
 """Seconds. A transaction's end is written to one partition after the other: its offsets may be there before its dead
 letters are."""
@@ -134,24 +131,19 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def ingest(
-    client: KafkaClient,
-    topics: Topics,
-    documents: Iterable[Placed],
-    progress: OnProgress,
-    timeout: float,
-    key: str = "id",
+    settings: KafkaSettings, documents: Iterable[Placed], progress: OnProgress, timeout: float, key: str = "id"
 ) -> Ingested:
     """Produce the documents, keyed by the id in the column `key`, and return their outcome once all are committed.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
-    a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
+    a document that is too large for the topic, and without a broker; RetriableDelivery without a topic, or an answer.
     """
-    own, topic = uuid.uuid4().hex, topics.documents
+    client, own, topic = connect(settings), uuid.uuid4().hex, settings.topics.documents
     records = (
         ProducerRecord(topic, _key(each, key), orjson.dumps(each), ((_HEADER, f"{own}:{number}:{place}".encode()),))
         for number, (place, each) in enumerate(documents)
     )
-    with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
+    with closing(client.bounded_reader(settings.topics.dead_letters, from_end=True)) as letters:
         sent = _send(client, topic, records, progress, timeout)
         time.sleep(_SETTLES)
         rejected = {
@@ -192,7 +184,7 @@ def _send(client: KafkaClient, topic: str, rest: Iterator[ProducerRecord], progr
                 raise FatalDelivery(f"{topic}: a document {error.refusal.why}") from error
             if records or not ends:
                 # Documents behind an open transaction of another producer can't be read yet, and are not done.
-                ends = tail.ends(_ASK)
+                ends = tail.ends(ENDS_TIMEOUT)
             committed = reader.committed()
             behind = sum(max(0, end - committed[number]) for number, end in ends.items() if number in committed)
             produced = len(size_of)
@@ -250,7 +242,7 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings), settings.topics, documents, report, timeout, key)
+        return ingest(settings, documents, report, timeout, key)
 
 
 def index_once(

@@ -5,16 +5,18 @@ That holds for pipes and files, too: they may be shown on a terminal later.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.table import Column, Table
+from rich.text import Text
 from rich.tree import Tree
 
+from schemas.fields import leaves
 from schemas.texts import json_line, printable
 
 
@@ -99,7 +101,8 @@ _SNIPPET: Final = 200
 _BEFORE: Final = 30
 """Characters before a highlight that are shown at most."""
 
-_NAME_WIDTH: Final = 32
+_NAME_WIDTH: Final = 24
+"""Characters of an id that has a column; longer ones, such as UUIDs, stand below the texts."""
 
 
 def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = "title") -> None:
@@ -113,6 +116,12 @@ def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = 
     if as_json or error is not None:
         return
     out.print(answer_table(result, text, title))
+    for facet in result.get("facets", ()):
+        counts = [
+            f"{each.get('value', each.get('bounds'))} {each['count']}"
+            for each in facet.get("values", facet.get("ranges"))
+        ]
+        say(out, f"{facet['field']}: {', '.join(counts)}{', …' if facet['more'] else ''}")
     for hit in result["results"]:
         if "explanation" in hit:
             out.print(explanation_tree(hit))
@@ -144,14 +153,20 @@ def answer_table(result: Mapping[str, Any], query: str, title: str = "title") ->
     table = Table(title=printable(query), title_justify="left", expand=True)
     names = [printable(str(each["id"])) for each in shown]
     table.add_column("", min_width=2)
-    table.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
+    width = max(map(len, names), default=0)
+    if width <= _NAME_WIDTH:
+        table.add_column("document", no_wrap=True, min_width=width)
     for name in ("score", *legs):
         table.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
     # What is left of the line.
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for each, name in zip(shown, names, strict=True):
         scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
-        table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each, title)))
+        text, numbers = printable(snippet(each, title)), (f"{each['score']:.3f}", *scores)
+        cells: tuple[RenderableType, ...] = (name, *numbers, text)
+        if width > _NAME_WIDTH:
+            cells = (*numbers, Group(text, Text(name, no_wrap=False, overflow="fold")))
+        table.add_row(str(each.get("rank", "")), *cells)
     lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     why = result["denied"]["reason"] if "denied" in result else lost
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}{_count(result)}")
@@ -195,8 +210,10 @@ def explanation_tree(hit: Mapping[str, Any]) -> Tree:
         came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
         branch = tree.add(printable(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
         for kind in ("parameters", "values"):
-            for line in _lines(stage[kind], ""):
-                branch.add(printable(line))
+            for path, value in leaves(stage[kind]):
+                if value != {}:
+                    shown = f"{value:.4f}" if isinstance(value, float) else value
+                    branch.add(printable(f"{'.'.join(path)}: {shown}"))
     return tree
 
 
@@ -209,11 +226,3 @@ def debug_table(debug: Mapping[str, Any]) -> Table:
         time = f"{taken[name]:.1f}" if name in taken else ""
         table.add_row(printable(name), str(counts.get(name, "")), time)
     return table
-
-
-def _lines(values: Mapping[str, Any], path: str) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _lines(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}: {value:.4f}" if isinstance(value, float) else f"{path}{name}: {value}"

@@ -17,7 +17,7 @@ import typer
 from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
-from flows.assembly.delivery import connect
+from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.config import begin
 from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
@@ -36,8 +36,6 @@ MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
 
 _POLL: Final = 0.02
-_ENDS_TIMEOUT: Final = 10.0
-"""Seconds for the broker to name the ends of the results topic."""
 
 Event = Mapping[str, Any]
 ResultEnds = Mapping[int, int]
@@ -80,7 +78,7 @@ class QueryClient:
 
             def read_ends() -> ResultEnds:
                 with closing(client.tail(topics.results)) as tail:
-                    return tail.ends(_ENDS_TIMEOUT)
+                    return tail.ends(ENDS_TIMEOUT)
 
             yield cls(producer, reader, letters, read_ends, topics.queries, tracer or NoOpTracer())
 
@@ -192,15 +190,22 @@ class _Equality(FilterOption):
 def parse_condition(text: str) -> FilterOption:
     """A JSON object as in a query event, or FIELD=VALUE, to be read. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
-        try:
-            return FilterOption(orjson.loads(text))
-        except orjson.JSONDecodeError as error:
-            raise typer.BadParameter(f"not JSON: {error.msg}") from None
+        return FilterOption(_parse_object(text))
     field, equals, value = text.partition("=")
     if not (field and equals):
         raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
     path = field if INDEXABLE.fullmatch(field.removesuffix("[]")) else f'"{field}"'
     return _Equality(field=path, op="eq", value=value)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    try:
+        read = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise typer.BadParameter(f"not JSON: {error.msg}") from None
+    if not isinstance(read, dict):
+        raise typer.BadParameter(f"{text!r} is no JSON object")
+    return read
 
 
 def filter_option(said: str) -> Any:
@@ -239,6 +244,16 @@ def query(
     cursor: Annotated[
         str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
     ] = None,
+    further: Annotated[
+        dict[str, Any] | None,
+        typer.Option(
+            "--event",
+            parser=_parse_object,
+            metavar="JSON",
+            help="Further fields of the query event, such as"
+            """ '{"facets": [{"field": "brand"}], "order_by": {"field": "price"}}'.""",
+        ),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
     record: Annotated[
         bool,
@@ -262,7 +277,7 @@ def query(
     given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
     given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
     given |= {"return": None if as_json else SHOWN}
-    event |= {name: value for name, value in given.items() if value is not None}
+    event |= {name: value for name, value in given.items() if value is not None} | (further or {})
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)

@@ -95,11 +95,6 @@ class Records:
         with tempfile.TemporaryDirectory() as directory:
             yield cls.of(copy_stdin(Path(directory)) if path == STDIN else path, settings)
 
-    @property
-    def plain(self) -> bool:
-        """True if texts are plain already, whatever they look like."""
-        return self.form == "a folder"
-
     def version(self) -> str:
         """A digest of all documents."""
         if not self.path.is_dir():

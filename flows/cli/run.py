@@ -14,24 +14,21 @@ import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import count_points, indexing_kafka
-from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
 from flows.cli.ingestion import SHOWN, TIMEOUT, Ingested, ingest, ingest_with_bar
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
-from flows.process import logs
 from flows.process.replica import Build, feedback_replica, indexing_replica, search_replica
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
 from operators.access.filters import condition as in_qdrant
-from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.deletion import Forgotten, within
 from operators.mapping.own_names import OwnNames
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
-from schemas.settings import QdrantSettings, Settings, load
+from schemas.settings import QdrantSettings, Settings
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 
@@ -56,9 +53,8 @@ def run(
     ] = False,
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
-    settings = load(config)
+    settings = begin(config, as_replica=replicas == 1)
     delivery, telemetry = settings.delivery, settings.telemetry
-    logs.configure(telemetry, delivery.replica if replicas == 1 else None)
     if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
@@ -90,26 +86,22 @@ def index(
 
     With --from the exit code is 1 if a document was rejected. --json prints each rejected document, and the counts.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
+    settings = begin(config, as_replica=source is None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
     with Records.open(source, settings.documents) as records:
         wrong, total = records.survey()
-        reach(kafka)
         name, key = records.path.name, settings.documents.id_column
-        sent = ingest_with_bar(kafka, name, records.usable(), total - len(wrong), stderr, TIMEOUT, key)
-    ingested = Ingested(total, [*wrong, *sent.rejected])
+        kafka, sent = indexing_kafka(settings), total - len(wrong)
+        ingested = ingest_with_bar(kafka, name, records.usable(), sent, stderr, TIMEOUT, key)
+    ingested = Ingested(total, [*wrong, *ingested.rejected])
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
 def learn(config: Config = None) -> None:
     """Run the feedback flow until SIGTERM: read what users did with results of experiments, write their preferences."""
-    settings = load(config)
-    logs.configure(settings.telemetry, settings.delivery.replica)
+    settings = begin(config, as_replica=True)
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
@@ -166,6 +158,10 @@ def forget(
             " hold. Default: the whole namespace."
         ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Delete only versions of this time, in RFC 3339, or older. Default: now."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
     timeout: Annotated[
         float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
@@ -174,14 +170,14 @@ def forget(
 ) -> None:
     """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
 
-    Documents with a version later than now stay, and are counted. Without --yes nothing is deleted. The command ends
-    when the indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
+    indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
     """
     settings = begin(config)
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     read = [each.read(settings) for each in filters or ()]
-    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": time.time()}
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": until or time.time()}
     names = OwnNames(settings.documents.columns)
     try:
         event = read_deletion(names.read(given))
@@ -199,10 +195,7 @@ def forget(
         {columns.get(name, name): value for name, value in {**given, **target}.items()}
         for target, _ in _targets(settings.qdrant)
     ]
-    reach(settings.kafka)
-    with closing(InProcess(settings)) as in_process:
-        kafka = indexing_kafka(settings, in_process)
-    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    done = ingest(indexing_kafka(settings), enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)

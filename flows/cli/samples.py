@@ -66,7 +66,7 @@ class Sample:
         """The first documents of a file or folder; all of it is looked through for what is none."""
         documents = [document for _, document in islice(records.usable(), MOST)]
         wrong, total = records.survey()
-        return cls(name, records.form, documents, [*map(str, wrong)], total, plain=records.plain)
+        return cls(name, records.form, documents, [*map(str, wrong)], total, plain=records.path.is_dir())
 
     @classmethod
     def of_topic(cls, topic: str, servers: str) -> Self:

@@ -28,6 +28,7 @@ from flows.assembly.search import Parts
 from flows.feedback import learning
 from flows.indexing import indexing
 from flows.search import search
+from operators.caching.watermark_table import WatermarkTable
 from operators.delivery import topics as topics_of_broker
 from operators.delivery.client import TopicPartition
 from operators.delivery.embedded_broker import PARTITIONS
@@ -137,15 +138,18 @@ def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool 
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
         member = Replication(settings, kafka, topics.queries, in_process.traces, metrics, resources, embedded=embedded)
-        watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
-        metrics.table("watermarks", lambda: watermarks.namespaces)
+        marks, timeout = WatermarkTable(), settings.cache.watermark_timeout
+        watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), timeout, marks)
+        metrics.tables["watermarks",].set_function(marks.__len__)
         rules = None
         if (name := topics.rules) is not None:
             first, ledger = TopicPartition(topics.queries, 0), member.consumer_loop.ledger
             broken = BrokenRules(member.client.plain_producer, member.way_out, lambda: first in ledger.partitions)
             table = rule_table(settings)
             rules = RuleReader(lambda: member.client.tail(name), _RULES_TIMEOUT, table, broken.add)
-            metrics.watch_rules(table.__len__, lambda: rules.refused, lambda: rules.behind)
+            metrics.tables["rules",].set_function(table.__len__)
+            metrics.rules_refused[()].set_function(lambda: rules.refused)
+            metrics.rules_behind[()].set_function(lambda: rules.behind)
             member.calls.keep("broken rules", broken.send, pause=1.0)
         parts = Parts(settings, clients, member, watermarks, rules)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)

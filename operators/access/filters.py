@@ -35,33 +35,25 @@ from operators.access.comparison import (
     spell_all,
 )
 from operators.access.indexes import RANGES, Ask, Indexed, asked_paths, spellings_of
-from schemas.filters import (
-    AnyFilter,
-    AnyOf,
-    DateRange,
-    Eq,
-    Exists,
-    FieldFilter,
-    Group,
-    InBox,
-    InCircle,
-    InPolygon,
-    IsEmpty,
-    IsNull,
-    Nested,
-    NoneOf,
-    Prefix,
-    Range,
-    find_values,
-    inner,
-    spellings,
-)
+from schemas import filters as ops
+from schemas.filters import AnyFilter, FieldFilter, Group, find_values, inner, spellings
 from schemas.geo import read_coordinates
 
-Condition = dict[str, Any]
+Condition = Mapping[str, Any]
+
+NOTHING: Final[Condition] = {"has_id": []}
+"""An empty list of conditions would match everything."""
 
 _NOT_INDEXED: Final[Indexed] = {}
 _FAN: Final = 4
+
+
+def any_condition(conditions: Sequence[Condition]) -> Condition:
+    """The condition that one of these holds."""
+    if not conditions:
+        return NOTHING
+    return conditions[0] if len(conditions) == 1 else {"should": conditions}
+
 
 _CLAUSES: Final[Mapping[str, str]] = {"any_of": "should", "all_of": "must", "none_of": "must_not"}
 
@@ -75,43 +67,44 @@ def condition(wanted: AnyFilter, indexed: Indexed = _NOT_INDEXED, *, array: str 
         return {_CLAUSES[wanted.kind]: [condition(each, indexed, array=array) for each in wanted.filters]}
     paths = asked_paths(wanted, indexed, array)
     match wanted:
-        case Exists(value=there) | IsEmpty(value=there):
-            there = there is isinstance(wanted, Exists)
+        case ops.Exists(value=there) | ops.IsEmpty(value=there):
+            there = there is isinstance(wanted, ops.Exists)
             if array:
                 # By an index, `is_empty` tells of all objects of the array together.
-                counted = _any_of([{"key": path, "values_count": {"gte": 1}} for path in paths])
+                counted = any_condition([{"key": path, "values_count": {"gte": 1}} for path in paths])
                 return counted if there else {"must_not": [counted]}
             missing: list[Condition] = [{"is_empty": {"key": path}} for path in paths]
-            return {"must_not": [_all_of(missing)]} if there else _all_of(missing)
-        case NoneOf() | IsNull(value=False):
-            return {"must_not": [_any_of([_on_path(wanted, path, indexed, array) for path in paths])]}
-    return _any_of([_on_path(wanted, path, indexed, array) for path in paths])
+            empty = missing[0] if len(missing) == 1 else {"must": missing}
+            return {"must_not": [empty]} if there else empty
+        case ops.NoneOf() | ops.IsNull(value=False):
+            return {"must_not": [any_condition([_on_path(wanted, path, indexed, array) for path in paths])]}
+    return any_condition([_on_path(wanted, path, indexed, array) for path in paths])
 
 
 def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Condition:
     """The condition of one spelling of a filter's field; of `none_of`, and of `is_null: false`, the opposite."""
     match wanted:
-        case Eq(value=value):
+        case ops.Eq(value=value):
             return equal_to(path, value)
-        case AnyOf(value=values) | NoneOf(value=values):
+        case ops.AnyOf(value=values) | ops.NoneOf(value=values):
             return _in(path, spell_all(values), indexed.get(f"{array}{path}", frozenset()))
-        case Range(value=bounds):
+        case ops.Range(value=bounds):
             doubles, edges = as_doubles(bounds.given)
             whole = [each for numbers in edges for each in numbers if holds(each, bounds.given)]
             listed: list[Condition] = [{"key": path, "match": {"any": whole}}] if whole else []
-            return _any_of([{"key": path, "range": doubles}, *listed])
-        case DateRange(value=times):
+            return any_condition([{"key": path, "range": doubles}, *listed])
+        case ops.DateRange(value=times):
             return {"key": path, "range": {name: _time(bound) for name, bound in times.given.items()}}
-        case Prefix(value=start):
-            return _any_of([{"key": path, "match": {"prefix": form}} for form in spell_all([start])])
-        case InCircle(value=circle):
+        case ops.Prefix(value=start):
+            return any_condition([{"key": path, "match": {"prefix": form}} for form in spell_all([start])])
+        case ops.InCircle(value=circle):
             return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
-        case InBox(value=box):
+        case ops.InBox(value=box):
             return {"key": path, "geo_bounding_box": box.model_dump()}
-        case InPolygon(value=polygon):
+        case ops.InPolygon(value=polygon):
             rings = [{"points": [corner.model_dump() for corner in ring]} for ring in polygon.rings]
             return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}
-        case Nested(value=filters):
+        case ops.Nested(value=filters):
             inside = [condition(each, indexed, array=f"{array}{path}[].") for each in filters]
             return {"nested": {"key": path, "filter": {"must": inside}}}
     return {"is_null": {"key": path}}
@@ -119,7 +112,7 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
 
 def equal_to(path: str, value: str | bool | int | float) -> Condition:
     """The condition that a field equals a value in one of its forms, as `eq` compares it."""
-    return _any_of([_equal(path, form) for form in spell_all([value])])
+    return any_condition([_equal(path, form) for form in spell_all([value])])
 
 
 def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
@@ -130,29 +123,26 @@ def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
     values = [value for path in spellings_of(wanted) for value in find_values(payload, path)]
     elements = [each for value in values for each in (value if isinstance(value, list) else [value])]
     match wanted:
-        case Eq(value=equal):
-            forms = spell_all([equal])
-            return any(equals(each, form) for each in elements for form in forms)
-        case AnyOf(value=listed) | NoneOf(value=listed):
-            forms = spell_all(listed)
-            return any(equals(each, form) for each in elements for form in forms) is isinstance(wanted, AnyOf)
-        case Range(value=bounds):
+        case ops.Eq(value=value) | ops.AnyOf(value=value) | ops.NoneOf(value=value):
+            forms = spell_all(value if isinstance(value, list) else [value])
+            return any(equals(each, form) for each in elements for form in forms) is not isinstance(wanted, ops.NoneOf)
+        case ops.Range(value=bounds):
             doubles, given = as_doubles(bounds.given)[0], bounds.given
             numbers = filter(is_number, elements)
             return any(is_within(each, doubles) if isinstance(each, float) else holds(each, given) for each in numbers)
-        case DateRange(value=times):
+        case ops.DateRange(value=times):
             moments = {name: datetime.fromtimestamp(bound, UTC) for name, bound in times.given.items()}
             return any(is_within(moment, moments) for moment in map(read_moment, elements) if moment is not None)
-        case Exists(value=there) | IsEmpty(value=there):
-            return any(value not in (None, []) for value in values) is (there is isinstance(wanted, Exists))
-        case IsNull(value=null):
+        case ops.Exists(value=there) | ops.IsEmpty(value=there):
+            return any(value not in (None, []) for value in values) is (there is isinstance(wanted, ops.Exists))
+        case ops.IsNull(value=null):
             return (None in elements) is null
-        case Prefix(value=start):
+        case ops.Prefix(value=start):
             begins = tuple(spell_all([start]))
             return any(isinstance(each, str) and each.startswith(begins) for each in elements)
-        case InCircle(value=area) | InBox(value=area) | InPolygon(value=area):
+        case ops.InCircle(value=area) | ops.InBox(value=area) | ops.InPolygon(value=area):
             return any(area.contains(at) for at in map(read_coordinates, elements) if at is not None)
-        case Nested(value=filters):
+        case ops.Nested(value=filters):
             objects = [each for value in values if isinstance(value, list) for each in value]
             return any(all(matches_filter(each, one) for each in filters) for one in objects if isinstance(one, dict))
 
@@ -196,14 +186,6 @@ def _equal(field: str, value: str | bool | int | float) -> Condition:
     return {"key": field, "match": {"value": value}}
 
 
-def _all_of(conditions: Sequence[Condition]) -> Condition:
-    return conditions[0] if len(conditions) == 1 else {"must": [*conditions]}
-
-
-def _any_of(conditions: Sequence[Condition]) -> Condition:
-    return conditions[0] if len(conditions) == 1 else {"should": [*conditions]}
-
-
 def _in(field: str, values: Sequence[str | bool | int], index: frozenset[Ask]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
@@ -214,7 +196,7 @@ def _in(field: str, values: Sequence[str | bool | int], index: frozenset[Ask]) -
     kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, whole) if kind]
     if apart:
         kinds.append(_one_of(field, sorted(set(apart)), len(apart) if index & RANGES else _FAN))
-    return _any_of([*kinds, *({"key": field, "match": {"value": value}} for value in sorted(booleans))])
+    return any_condition([*kinds, *({"key": field, "match": {"value": value}} for value in sorted(booleans))])
 
 
 def _one_of(field: str, numbers: Sequence[int], most: int) -> Condition:
@@ -223,7 +205,7 @@ def _one_of(field: str, numbers: Sequence[int], most: int) -> Condition:
     Without an index Qdrant reads the payload for each condition: of ranges in ranges it tries few.
     """
     if len(numbers) <= most:
-        return _any_of([_equal(field, number) for number in numbers])
+        return any_condition([_equal(field, number) for number in numbers])
     size = -(-len(numbers) // most)
     parts = [_one_of(field, numbers[start : start + size], most) for start in range(0, len(numbers), size)]
     return {"must": [{"key": field, "range": {"gte": numbers[0], "lte": numbers[-1]}}, {"should": parts}]}

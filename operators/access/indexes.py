@@ -10,27 +10,10 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from operators.access.comparison import as_doubles, is_double
+from schemas import filters as ops
 from schemas.document import WHOLE_TITLE
 from schemas.errors import FieldError
-from schemas.filters import (
-    AnyFilter,
-    AnyOf,
-    DateRange,
-    Eq,
-    Exists,
-    FieldFilter,
-    Group,
-    InBox,
-    InCircle,
-    InPolygon,
-    IsEmpty,
-    IsNull,
-    Nested,
-    NoneOf,
-    Prefix,
-    Range,
-    spellings,
-)
+from schemas.filters import AnyFilter, FieldFilter, Group, spellings
 
 
 class Ask(StrEnum):
@@ -84,7 +67,7 @@ Indexed = Mapping[str, frozenset[Ask]]
 
 Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
 
-_OF_ANY_KIND: Final = (Exists, IsEmpty, IsNull, Nested)
+_OF_ANY_KIND: Final = (ops.Exists, ops.IsEmpty, ops.IsNull, ops.Nested)
 """Filters that an index of any kind answers."""
 
 
@@ -101,28 +84,28 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
     A nested filter has none of its own: those in it have.
     """
     match wanted:
-        case Eq(value=value):
+        case ops.Eq(value=value):
             return [RANGES] if is_double(value) else _asks_of([value])
-        case AnyOf(value=values) | NoneOf(value=values):
+        case ops.AnyOf(value=values) | ops.NoneOf(value=values):
             return _asks_of(values)
-        case Range(value=bounds):
+        case ops.Range(value=bounds):
             exact = [frozenset({Ask.INTEGER})] if any(as_doubles(bounds.given)[1]) else []
             return [RANGES, *exact]
-        case DateRange():
+        case ops.DateRange():
             return [frozenset({Ask.DATETIME})]
-        case Exists() | IsEmpty() | IsNull():
+        case ops.Exists() | ops.IsEmpty() | ops.IsNull():
             return [frozenset(Ask)]
-        case InCircle() | InBox() | InPolygon():
+        case ops.InCircle() | ops.InBox() | ops.InPolygon():
             return [frozenset({Ask.GEO})]
-        case Prefix():
+        case ops.Prefix():
             return [frozenset({Ask.PREFIX})]
-        case Nested():
+        case ops.Nested():
             return []
 
 
 def spellings_of(wanted: FieldFilter) -> Sequence[str]:
     """The paths that the field of a filter stands for; that of a nested one is as it is written."""
-    return (wanted.field,) if isinstance(wanted, Nested) else spellings(wanted.field)
+    return (wanted.field,) if isinstance(wanted, ops.Nested) else spellings(wanted.field)
 
 
 def asked_paths(wanted: FieldFilter, indexed: Indexed, array: str = "") -> Sequence[str]:

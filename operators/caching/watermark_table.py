@@ -36,27 +36,19 @@ class WatermarkTable:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def apply(self, key: bytes, value: bytes | None) -> bool:
-        """Apply a record; False if it is no watermark."""
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record. Raises InputError if it is no watermark."""
         try:
             names, _, number = key.decode().rpartition("|")
         except UnicodeDecodeError:
-            return False
-        if "|" not in names or not _PARTITION.fullmatch(number):
-            return False
-        partition = int(number)
-        if value is None:
-            self._remove(names, partition)
-        elif _OFFSET.fullmatch(value) and int(value) < 2**63:
-            self._set(names, partition, int(value))
-        else:
-            return False
-        return True
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record. Raises InputError if it is no watermark."""
-        if not self.apply(key, value):
+            names = number = ""
+        is_offset = value is None or (_OFFSET.fullmatch(value) is not None and int(value) < 2**63)
+        if not is_offset or "|" not in names or not _PARTITION.fullmatch(number):
             raise InputError(DeadLetterClass.INVALID, "a watermark is expected")
+        if value is None:
+            self._remove(names, int(number))
+        else:
+            self._set(names, int(number), int(value))
 
     def of(self, collection: str, namespace: str) -> tuple[str, ...]:
         """A namespace's watermark: `partition:offset` by partition; empty if none of its documents was ever indexed."""

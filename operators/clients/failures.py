@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from operators.runtime.batching.policy import divide
+from operators.runtime.batching.policy import chunks, divide
 from schemas.errors import BackendError, Blame, Reason
 
 log = structlog.stdlib.get_logger(__name__)
@@ -59,10 +59,9 @@ async def in_batches(
     if 0 < len(items) <= size:
         # Nearly always so: no tasks for it.
         return [await call(items)]
-    batches = (items[start : start + size] for start in range(0, len(items), size))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call(batch)) for batch in batches]
+            tasks = [group.create_task(call(batch)) for batch in chunks(items, size)]
     except ExceptionGroup as failures:
         failure = failures.exceptions[0]
     else:

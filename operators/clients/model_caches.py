@@ -4,7 +4,6 @@ Each namespace has its own entries for its queries, so that nobody can time what
 """
 
 import hashlib
-import threading
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
@@ -81,20 +80,18 @@ class VerdictCache:
 
     A verdict holds for the same namespace and query, and for the same texts in the same order, in any documents: a
     reranker that compares its candidates, or leaves some out, may judge a text otherwise among others. With a cached
-    verdict, further pages cost no call. Any thread may use it.
+    verdict, further pages cost no call.
     """
 
     def __init__(self, size: int) -> None:
         self._verdicts: BoundedCache[bytes, tuple[float | None, ...]] = BoundedCache(size, lambda _, all_: len(all_))
-        self._lock = threading.Lock()
 
     def known(self, namespace: str, query: str, documents: Mapping[str, str]) -> Scores | None:
         """The scores of these documents, without those that were left out; None if there is no verdict on them."""
         if not len(self._verdicts):
             return None
         key = digests(namespace, query, *documents.values())
-        with self._lock:
-            verdict = self._verdicts.get(key)
+        verdict = self._verdicts.get(key)
         if verdict is None:
             return None
         return {id_: score for id_, score in zip(documents, verdict, strict=True) if score is not None}
@@ -103,5 +100,4 @@ class VerdictCache:
         """Cache the verdict on these documents; one on more than `size` is not cached."""
         if len(documents) <= self._verdicts.max_size:
             key = digests(namespace, query, *documents.values())
-            with self._lock:
-                self._verdicts.put(key, tuple(map(scores.get, documents)))
+            self._verdicts.put(key, tuple(map(scores.get, documents)))

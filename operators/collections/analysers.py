@@ -90,7 +90,8 @@ class Bm25:
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
         if self.analysis == PLAIN:
-            return _sparse(self._model.embed_document(_readable(text)))
+            found = self._model.embed_document(_readable(text))
+            return SparseVector(found.indices, found.values)
         return self._weigh([(text, 1.0)], self.settings.language)[0]
 
     def payload(self, payload: Mapping[str, Any]) -> tuple[SparseVector, list[Collection[int]]]:
@@ -277,7 +278,3 @@ def _model(settings: Bm25Settings, language: str, *, stop_words: bool = True) ->
 def _readable(text: str) -> str:
     """The text with lone surrogates, which UTF-8 can't hold, as question marks: they separate words."""
     return text.encode(errors="replace").decode()
-
-
-def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
-    return SparseVector(vector.indices, vector.values)

@@ -132,15 +132,13 @@ class Surveyed:
 
 def merge_gaps(gaps: Iterable[Gap]) -> list[Gap]:
     """The gaps with one line for those of the same effect and cure."""
-    lines: dict[tuple[str, str], Gap] = {}
+    alike: dict[tuple[str, str], list[Gap]] = {}
     for gap in gaps:
-        key = gap.effect or gap.what, gap.cure
-        first = lines.get(key)
-        what, severity = gap.what, gap.severity
-        if first is not None:
-            what, severity = f"{first.what}; {what}", max(first.severity, severity)
-        lines[key] = replace(gap, what=what, severity=severity)
-    return list(lines.values())
+        alike.setdefault((gap.effect or gap.what, gap.cure), []).append(gap)
+    return [
+        replace(some[-1], what="; ".join(gap.what for gap in some), severity=max(gap.severity for gap in some))
+        for some in alike.values()
+    ]
 
 
 def vectors(settings: QdrantSettings, *, late_interaction: bool = True) -> list[Requirement]:

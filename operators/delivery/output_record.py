@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Final
 
 from operators.delivery.client import ProducerRecord
+from operators.runtime.batching.policy import by_key
 from operators.wire.message import Cause, Message, Origin, Trace
 
 _BATCH: Final = 61
@@ -79,7 +80,4 @@ _DEAD_LETTERS: Final = (RecordForm.DEAD_LETTER, RecordForm.WITHOUT_PAYLOAD)
 
 def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:
     """The records of each message, in their order."""
-    grouped: dict[Origin, list[OutputRecord]] = {}
-    for record in records:
-        grouped.setdefault(record.origin, []).append(record)
-    return list(grouped.values())
+    return list(by_key(records, lambda each: each.origin).values())

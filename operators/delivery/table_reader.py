@@ -278,18 +278,10 @@ class WatermarkReader(TableReader[WatermarkTable]):
     name = "watermarks"
     behind_means = "caches are bypassed"
 
-    def __init__(self, tail: Callable[[], TopicReader], timeout: float) -> None:
-        super().__init__(tail, timeout, WatermarkTable())
-
     def of(self, collection: str, namespace: str) -> tuple[str, ...]:
         """A namespace's watermark as far as it was read: `partition:offset` by documents partition. From any thread."""
         with self._reading:
             return self._table.of(collection, namespace)
-
-    @property
-    def namespaces(self) -> int:
-        """The number of namespaces that have a watermark."""
-        return len(self._table)
 
     @property
     def generation(self) -> int:

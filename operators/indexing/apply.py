@@ -13,7 +13,6 @@ fails, too, the embedder is waited for. A document that fails among n costs abou
 import asyncio
 import math
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -40,6 +39,7 @@ from operators.indexing.document import DeletionInFlight, DocumentInFlight, Docu
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
+from operators.runtime.batching.policy import by_key, chunks
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.text.terms import SparseVector
 from schemas.document import EXPIRES_AT, FIELDS, PATCHED, PATCHES, VERSION
@@ -270,18 +270,14 @@ class Writer(DocumentStage[InputError | None]):
                 outcomes[document] = invalid(EXPIRES_AT, _NO_TIME, value)
             else:
                 fit.append(document)
-        by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
-        for document in newest(fit):
-            by_collection[document.collection].append(document)
-        for collection, there in by_collection.items():
+        for collection, there in by_key(newest(fit), lambda each: each.collection).items():
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
                 if batch := [document for document in there if document.event.op == op]:
                     physical = self._assign_target(collection, batch)
                     guarded = partial(self._deletion.guard, physical, write=write)
                     # Where the rate is bounded, a call for all of them would begin again with each that waits.
                     most = self.qdrant.limits_of(physical).points or len(batch)
-                    for start in range(0, len(batch), most):
-                        part = batch[start : start + most]
+                    for part in chunks(batch, most):
                         outcomes.update(zip(part, await write_all(part, guarded), strict=True))
         missing = (document for document in documents if document.missing)
         return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
@@ -336,9 +332,7 @@ class Writer(DocumentStage[InputError | None]):
 
     async def _patch(self, physical: str, batch: Documents) -> None:
         """Apply patches, and read again until the index has them all."""
-        due: dict[str, list[DocumentInFlight]] = {}
-        for document in batch:
-            due.setdefault(document.point_id, []).append(document)
+        due = by_key(batch, lambda each: each.point_id)
         again = False
         while due:
             changed = frozenset().union(*(document.event.changed for document in batch))

@@ -23,7 +23,6 @@ Neighbours:
 - A document without a place is alone in its window.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +42,7 @@ from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight, Documents, EventInFlight, Events
 from operators.indexing.point import GroupPosition, has_value, moves, spell
 from operators.ranking.content import content
+from operators.runtime.batching.policy import by_key, chunks
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
 from schemas.errors import BackendError
@@ -125,13 +125,11 @@ class ContextWriter(DocumentStage[None]):
     @override
     async def call(self, batch_key: BatchKey, documents: Events, timeout: float) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
-        by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
-        for document in documents:
-            # A deletion of many has written the contexts itself.
-            if isinstance(document, DocumentInFlight) and moves(document, self.settings):
-                by_collection[self.catalogue.capabilities_of(document.collection).name].append(document)
+        # A deletion of many has written the contexts itself.
+        moved = [each for each in documents if isinstance(each, DocumentInFlight) and moves(each, self.settings)]
+        of = self.catalogue.capabilities_of
         refused: dict[EventInFlight, BackendError | None] = {}
-        for physical, there in by_collection.items():
+        for physical, there in by_key(moved, lambda each: of(each.collection).name).items():
             errors = await write_all(there, partial(self._update_of, physical))
             refused.update(zip(there, errors, strict=True))
         return [refused.get(document) for document in documents]
@@ -223,9 +221,8 @@ class ContextWriter(DocumentStage[None]):
         found: dict[str, Mapping[str, Any]] = {}
         named = sorted(ids)
         most = self.qdrant.limits_of(physical).listed or len(named)
-        for start in range(0, len(named), most):
-            any_of = {"any": named[start : start + most]}
-            where = {"should": [{"key": names, "match": any_of} for names in _NAMES]}
+        for part in chunks(named, most):
+            where = {"should": [{"key": names, "match": {"any": part}} for names in _NAMES]}
             fields = (*_FIELDS, *_NAMES)
             naming = self.qdrant.records(physical, where, limit=_PAGE, fields=fields, timeout=self.timeout)
             found |= {each.id: each.payload async for each in naming}

@@ -29,7 +29,6 @@ watermark moves. Any number of indexers may delete at the same time.
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -45,6 +44,7 @@ from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents
 from operators.indexing.point import has_value, hash_patches, up_to
+from operators.runtime.batching.policy import by_key
 from schemas.document import DESTINATION, EXPIRES, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION
 from schemas.errors import BackendError, invalid
 
@@ -223,10 +223,7 @@ class Deletion:
 
     async def _enforce(self, physical: str, tombstones: Mapping[str, Tombstone], documents: Documents) -> None:
         """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
-        by_tombstone: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
-        for document in documents:
-            by_tombstone[document.tombstone_id].append(document)
-        for id_, there in by_tombstone.items():
+        for id_, there in by_key(documents, lambda each: each.tombstone_id).items():
             oldest = min(document.version for document in there)
             forgotten = [each.condition() for each in tombstones[id_] if each.version >= oldest]
             chosen = {"has_id": [document.point_id for document in there]}

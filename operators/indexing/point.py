@@ -26,6 +26,7 @@ from operators.indexing.document import NOT_PAYLOAD, DocumentInFlight, Documents
 from operators.ranking.content import field_texts, fingerprint
 from operators.ranking.marks import marks
 from operators.ranking.run import stamp
+from operators.runtime.batching.policy import chunks
 from operators.text.terms import SparseVector
 from operators.text.words import words
 from schemas import document as keys
@@ -262,5 +263,5 @@ def deletable(documents: Documents, most: int | None = None) -> list[dict[str, A
     """The filters that match exactly the points to delete, of at most that many conditions each; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
-    parts = [documents[start : start + size] for start in range(0, len(documents), size)]
+    parts = chunks(documents, size)
     return [{"must": [{"has_id": [each.point_id for each in part]}, not_newer(part)]} for part in parts]

@@ -14,9 +14,9 @@ from typing import Any, Final, get_args
 
 from operators.mapping.formats import Form
 from operators.mapping.inference import TITLE, DocumentMapping, describe_absent
-from operators.mapping.profile import FieldProfile
+from operators.mapping.profile import FieldProfile, quote_name
 from schemas.document import FILTERED, NAMESPACE, TEXT
-from schemas.filters import FIELD, INDEXABLE, rename
+from schemas.filters import INDEXABLE, rename
 from schemas.settings.qdrant import PATH, QdrantSettings
 
 _RANKED: Final = frozenset({"Cosine", "Dot"})
@@ -135,8 +135,4 @@ def _is_read(role: str, form: Form, values: list[Any]) -> bool:
 
 def _path(each: FieldProfile) -> str:
     """The field's path in the payload: names that need it are in quotes, and `#` goes into a string."""
-    return ".".join("#".join(map(_quote, name.split("#", 1))) for name in each.names)
-
-
-def _quote(name: str) -> str:
-    return name if FIELD.fullmatch(name) and "." not in name else f'"{name}"'
+    return ".".join("#".join(map(quote_name, name.split("#", 1))) for name in each.names)

@@ -195,9 +195,10 @@ def _by_shape(values: Sequence[Any]) -> list[list[Any]]:
 
 def _recognise_group(values: Sequence[Any]) -> str | None:
     """The format of times of one shape; None if there is none, or days and months cannot be told apart."""
-    form = recognise_time(values)
+    if (form := recognise_time(values)) is None:
+        return None
     if not form:
-        return form if form is None else "iso_utc" if isinstance(values[0], str) else "unix"
+        return "iso_utc" if isinstance(values[0], str) else "unix"
     swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form)
     ours, others = ([read_seconds(each, value) for value in values] for each in (form, swapped))
     return form if None in others or ours == others else None

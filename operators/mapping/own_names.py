@@ -96,11 +96,8 @@ class OwnNames:
         for part in ("understood", "facets"):
             if part in event:
                 own[part] = [self._write_field(each) for each in event[part]]
-        if any(each.startswith(NO_DOCUMENT) for each in event.get("warnings", ())):
-            own["warnings"] = [
-                self.reword(each) if each.startswith(NO_DOCUMENT) else each for each in event["warnings"]
-            ]
-        return own
+        said = event["warnings"]
+        return {**own, "warnings": [self.reword(each) if each.startswith(NO_DOCUMENT) else each for each in said]}
 
     def _write_hit(self, hit: Mapping[str, Any]) -> dict[str, Any]:
         own = {**hit, "id": int(hit["id"]) if self.whole_ids and _WHOLE.fullmatch(hit["id"]) else hit["id"]}

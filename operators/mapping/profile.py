@@ -61,6 +61,11 @@ class Kind(StrEnum):
     PROSE = auto()
 
 
+def quote_name(name: str) -> str:
+    """The name as a step of a path: in quotes, unless it needs none."""
+    return name if FIELD.fullmatch(name) and "." not in name else f'"{name}"'
+
+
 def count_words(text: str) -> float:
     """The number of words; in a script without spaces two characters are one."""
     unspaced = len(_UNSPACED.findall(text))
@@ -109,7 +114,7 @@ class FieldProfile:
         """The field as `documents.columns` names it in the messages."""
         if len(self.names) == 1:
             return self.names[0]
-        return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in self.names)
+        return ".".join(map(quote_name, self.names))
 
     def has_name(self, pattern: re.Pattern[str]) -> bool:
         """True if its name, the last of those on the way to it, is of this pattern."""

@@ -7,7 +7,8 @@ makes a phrase. Without a column any of them may hold it; no phrase goes from on
 
 from collections.abc import Sequence
 
-from operators.query.search import NOTHING, Condition, Ending, Endings, any_condition
+from operators.access.filters import NOTHING, any_condition
+from operators.query.search import Condition, Ending, Endings
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
 from operators.text.lexer import Leaf

@@ -12,7 +12,7 @@ counts are of these alone, and not exact.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from operators.access.filters import matches_filter
 from operators.access.firewall import AccessFilter, find_forbidden
@@ -31,22 +31,18 @@ Shown = Mapping[str, Any]
 _NO_HITS: Final = Hits([], [], [])
 
 
-class Matching(NamedTuple):
-    """The matches of some of the query's filters, in a collection that is `able` to so much: their condition, and with
-    words the search for the best of them, as many as one search gives.
-    """
-
-    where: Condition
-    search: Callable[[], Program] | None
-    able: Capabilities
+Matching = Callable[[str | None], tuple[Condition, Callable[[], Program] | None]]
+"""The condition of what is matched without the filters on a field, None: with all filters; and with words the search
+for the best of these matches, as many as one search gives.
+"""
 
 
 def count_facets(
-    facets: Sequence[Facet], matching: Callable[[str | None], Matching], own: frozenset[str], guard: AccessFilter | None
+    facets: Sequence[Facet], matching: Matching, own: frozenset[str], guard: AccessFilter | None, able: Capabilities
 ) -> Program:
-    """The counts of all facets, without the documents that the guard forbids.
+    """The counts of all facets in a collection that is `able` to so much, without the documents that the guard forbids.
 
-    `matching` gives what is matched without the filters on a field, which is one of `own`; None: with all filters.
+    A facet that leaves out the filters on its own field does so if that is one of `own`.
     """
     alike: dict[str | None, list[Facet]] = {None: []}
     for facet in facets:
@@ -54,19 +50,18 @@ def count_facets(
     shown: dict[int, Shown] = {}
     found = Counts(0, exact=True)
     for left_out, together in alike.items():
-        matched = matching(left_out)
-        if matched.search is None:
-            counts = yield from _count(together, matched)
+        where, search = matching(left_out)
+        if search is None:
+            counts = yield from _count(together, where, able)
         else:
-            counts = _read(together, (yield from matched.search()).hits, matched.able.most, guard)
+            counts = _read(together, (yield from search()).hits, able.most, guard)
         shown.update(zip(map(id, together), counts.facets, strict=True))
         found = counts if left_out is None else found
     return Found(_NO_HITS, counts=found._replace(facets=[shown[id(facet)] for facet in facets]))
 
 
-def _count(facets: Sequence[Facet], matched: Matching) -> Generator[Request, Any, Counts]:
+def _count(facets: Sequence[Facet], where: Condition, able: Capabilities) -> Generator[Request, Any, Counts]:
     """The counts among all that a condition matches, by the indexes of the fields."""
-    where, able = matched.where, matched.able
     within = [{"must": [where, able.condition(each)]} for facet in facets for each in within_ranges(facet)]
     number, *numbers = yield Count([where, *within])
     listed = [facet for facet in facets if facet.ranges is None]

@@ -24,9 +24,10 @@ from math import inf
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from operators.access.filters import NOTHING, any_condition
 from operators.access.indexes import Ask, answers
 from operators.query.collection import MADE_FROM
-from operators.query.search import NOTHING, any_condition, map_filters
+from operators.query.search import map_filters
 from schemas.document import NAMESPACE
 from schemas.fields import read_time, rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at

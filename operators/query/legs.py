@@ -98,7 +98,7 @@ _TABLE: Final = (
     ),
     LegSpec(KEYWORD, keywords_of, Bodies.keyword, lambda able: able.keywords, liken=by_words, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
-    LegSpec(FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, _has("fuzzy"), last=True),
+    LegSpec(FUZZY, lambda query: query.retrieval.words or None, Bodies.fuzzy, _has("fuzzy"), last=True),
     LegSpec(
         KEYWORD_CONTEXT,
         lambda query: query.retrieval.terms,

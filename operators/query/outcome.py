@@ -120,7 +120,7 @@ class Results:
 
     def further(self, candidate: Candidate) -> Sequence[Candidate]:
         """The candidates that are returned within a candidate's group."""
-        return self.groups[candidate.id].further(self.grouping.size) if self.grouping is not None else ()
+        return self.groups[candidate.id].candidates[1 : self.grouping.size] if self.grouping is not None else ()
 
     def lacks(self, given: Collection[bytes]) -> bool:
         """True if one of the results that were given is no candidate any more."""

@@ -86,7 +86,8 @@ class View:
             "payload": payload if said.fields is None else select(payload, said.fields),
         }
         size = said.text if isinstance(said.text, int) else None
-        found = self._passages(text, said.passages or 0, size is not None, hints) if text is not None else []
+        wanted = max(said.passages or 0, int(size is not None))
+        found = self._passages(text, wanted, hints) if text is not None else []
         if said.text == "none":
             parts["text"] = None
         elif size is not None and text is not None:
@@ -111,14 +112,13 @@ class View:
 
     def best(self, text: str) -> str:
         """The best passage of a text."""
-        found = self._passages(text, 1, needed=True)
+        found = self._passages(text, 1)
         return found[0].text if found else ""
 
-    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[TextPassage]:
-        matcher = self.matcher if self.matcher is not None else _NO_WORDS
-        wanted = max(most, int(needed))
+    def _passages(self, text: str, wanted: int, hints: Sequence[Hint] = ()) -> list[TextPassage]:
         if not wanted:
             return []
+        matcher = self.matcher if self.matcher is not None else _NO_WORDS
         start = matcher.part(text, self.share)
         found = matcher.passages(text[start : start + self.share], wanted, hints)
         return [each._replace(start=start + each.start) for each in found] if start else found

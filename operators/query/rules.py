@@ -6,10 +6,9 @@ where its words stand side by side.
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from operators.text.analysis import is_unspaced
@@ -115,23 +114,15 @@ def _phrases(texts: Sequence[str], field: str) -> Texts:
     return phrases
 
 
-class Node(dict[str, "Node"]):
-    """The beginning of phrases: the words that come next, made when asked for by `[]`, and the rules of the phrase that
-    it is itself.
-    """
+@dataclass(slots=True)
+class PhraseRules:
+    """The rules of one phrase: those whose condition it is, and those with its synonyms."""
 
-    __slots__ = ("conditions", "synonyms")
-
-    def __init__(self) -> None:
-        self.conditions: list[CompiledRule] = []
-        self.synonyms: list[tuple[CompiledRule, Texts]] = []
-
-    def __missing__(self, word: str) -> "Node":
-        node = self[word] = Node()
-        return node
+    conditions: list[CompiledRule] = field(default_factory=list)
+    synonyms: list[tuple[CompiledRule, Texts]] = field(default_factory=list)
 
 
-Match = tuple[Node, int, int]
+Match = tuple[PhraseRules, int, int]
 """A phrase of a rule in a text, from one number of a word to another."""
 
 
@@ -145,7 +136,7 @@ class RuleSet:
 
     def __init__(self, rules: Mapping[str, CompiledRule | None]) -> None:
         self.rules = rules
-        self._phrases = Node()
+        self._phrases = defaultdict[Phrase, PhraseRules](PhraseRules)
         self._always: list[CompiledRule] = []
         version = 0
         for id_, rule in rules.items():
@@ -154,12 +145,16 @@ class RuleSet:
             if rule is None:
                 continue
             for phrase, texts in rule.synonyms.items():
-                reduce(getitem, phrase, self._phrases).synonyms.append((rule, texts))
+                self._phrases[phrase].synonyms.append((rule, texts))
             if rule.phrase:
-                reduce(getitem, rule.phrase, self._phrases).conditions.append(rule)
+                self._phrases[rule.phrase].conditions.append(rule)
             elif rule.rule.then.model_fields_set != {"synonyms"}:
                 self._always.append(rule)
         self.version = f"{version:016x}"
+        self._longest: dict[str, int] = {}
+        """The number of words of the longest phrase, by the first of them."""
+        for phrase in self._phrases:
+            self._longest[phrase[0]] = max(len(phrase), self._longest.get(phrase[0], 0))
 
     def match(self, words: Sequence[Word]) -> list[Match]:
         """The phrases of the rules in a text."""
@@ -167,19 +162,16 @@ class RuleSet:
             return []
         texts, found = [word.text for word in words], list[Match]()
         for start, text in enumerate(texts):
-            node, end = self._phrases.get(text), start + 1
-            while node is not None:
-                if node.conditions or node.synonyms:
-                    found.append((node, start, end))
-                node = node.get(texts[end]) if end < len(texts) else None
-                end += 1
+            for end in range(start + 1, min(start + self._longest.get(text, 0), len(texts)) + 1):
+                if (rules := self._phrases.get(tuple(texts[start:end]))) is not None:
+                    found.append((rules, start, end))
         return found
 
     def find(self, words: Sequence[Word], matches: Sequence[Match]) -> Iterator[tuple[CompiledRule, Sequence[Word]]]:
         """The rules whose condition of the text holds, each with the words that say so."""
         yield from ((rule, ()) for rule in self._always)
-        for node, start, end in matches:
-            for rule in node.conditions:
+        for rules, start, end in matches:
+            for rule in rules.conditions:
                 if rule.rule.when.exact is None or end - start == len(words):
                     yield rule, words[start:end]
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from operators.access.filters import fields_of, matches_filter
 from operators.query.rules import Circumstances, CompiledRule, Match, Phrase, RuleSet, Texts, Word, read_words
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first, rescore
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first
 from operators.ranking.run import Run, ScoreExplanation, number
 from operators.text.analysis import Token, analyse
 from operators.text.expression import parse
@@ -166,7 +166,8 @@ class Ruling:
                 step = {"stage": STAGE, "input": each.score, "output": score, "parameters": said}
                 explanation = run.explanations.by_id.setdefault(each.id, ScoreExplanation())
                 explanation.stages.append({**step, "values": effects[each.id] | ({"spread": spread} if boosts else {})})
-        rescore(found, scores)
+        for each, score in zip(found, scores, strict=True):
+            each.score = score
         found = best_first(found) if boosts else found
         return sorted(found, key=lambda each: 0 if "pin" in (of := effects[each.id]) else 2 if "bury" in of else 1)
 
@@ -245,7 +246,7 @@ def _synonyms(
     """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
     if not any(matches):
         return []
-    of_sets = ([(*each, start, end) for node, start, end in some for each in node.synonyms] for some in matches)
+    of_sets = ([(*each, start, end) for rules, start, end in some for each in rules.synonyms] for some in matches)
     found = _unhidden(sets, of_sets)
     return [each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at))]
 

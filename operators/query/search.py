@@ -23,16 +23,6 @@ from schemas.filters import FieldFilter, NoneOf
 Body = Mapping[str, Any]
 Condition = Mapping[str, Any]
 
-NOTHING: Final[Condition] = {"has_id": []}
-"""An empty list of conditions would match everything."""
-
-
-def any_condition(conditions: Sequence[Condition]) -> Condition:
-    """The condition that one of these holds."""
-    if not conditions:
-        return NOTHING
-    return conditions[0] if len(conditions) == 1 else {"should": conditions}
-
 
 def narrow_by(where: Condition, *conditions: Condition, clause: str = "must") -> dict[str, Any]:
     """The filter with these conditions more in one of its clauses."""
@@ -188,8 +178,8 @@ COUNTED: Final = 10_000
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
-def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, tuple[Endings, bool]]:
-    """The `most` commonest words for each prefix at a phrase's end; true if there may be more."""
+def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
+    """A search that is written when the `most` commonest endings of each of its phrases are known."""
     counted = yield Words([(words_key(column), where) for (_, column), where in wanted.items()], COUNTED)
     endings: dict[Ending, list[str]] = {}
     cut = False
@@ -200,12 +190,6 @@ def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Wo
         )
         endings[ending] = [word for _, word in fitting[:most]]
         cut = cut or words.cut or len(fitting) > most
-    return endings, cut
-
-
-def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
-    """A search that can be written only when the endings of its phrases are known."""
-    endings, cut = yield from count_endings(wanted, most)
     found = yield from search(endings)
     return found._replace(warnings=(*found.warnings, _CUT)) if cut else found
 

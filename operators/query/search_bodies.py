@@ -16,19 +16,7 @@ from operators.query.expression_conditions import exclusions, keyword_conditions
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, look_up_nearest, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.search import (
-    LEAVES,
-    Body,
-    Condition,
-    Endings,
-    Explain,
-    Explanation,
-    Groups,
-    Narrow,
-    Program,
-    Search,
-    narrow_by,
-)
+from operators.query.search import Body, Condition, Endings, Explain, Groups, Narrow, Program, Search, narrow_by
 from operators.query.zero_results import Criterion, explain_zero_results
 from operators.ranking.blend import recency_weight
 from operators.text.terms import SparseVector
@@ -139,6 +127,16 @@ class Bodies:
         """The documents that share most with a sparse vector of the query's text."""
         return draft.nearest(by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
+    def fuzzy(self, leg: str, draft: Draft, _: object) -> Search:
+        """The documents that share most with the trigrams of the query, which are known when the search begins."""
+
+        def start(narrow: Narrow) -> Program:
+            trigrams = draft.query.retrieval.trigrams
+            assert trigrams is not None
+            return search.nearest([narrow(by_terms(trigrams, self.vectors[leg], draft.wanted, draft.common))])
+
+        return draft.search(start)
+
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
         query, parsed, asked = draft.query, draft.query.retrieval.parsed, draft.query.asked.plan.recipe.fusion.legs
@@ -209,10 +207,7 @@ class Bodies:
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
             kind = orders[MADE_FROM.get(key, key)]
-
-        def look_up_sorted() -> Program:
-            return look_up(ordered, most, lambda value: equal(key, kind, value))
-
+        look_up_sorted = partial(look_up, ordered, most, partial(equal, key, kind))
         return Search(lambda: search.or_explained(look_up_sorted(), explain), query.trace)
 
     def facets(self, _: str, draft: Draft, wanted: Sequence[Facet]) -> Search:
@@ -224,20 +219,19 @@ class Bodies:
         reads = {facet.field for facet in wanted} | (guard.reads if guard is not None else frozenset())
         common = {"limit": able.most, "with_payload": sorted(reads)}
 
-        def matching(left_out: str | None) -> facets.Matching:
+        def matching(left_out: str | None) -> tuple[Condition, Callable[[], Program] | None]:
             seen = self.seen(query, [each for each in criteria if left_out is None or not each.is_on(left_out)])
             by_filters = Draft(query, seen, seen, common, None)
-            start = self.keyword(KEYWORD, by_filters, None).start if by_words else None
-            return facets.Matching(seen, start, able)
+            return seen, self.keyword(KEYWORD, by_filters, None).start if by_words else None
 
         own = frozenset(facet.field for facet in wanted if any(each.is_on(facet.field) for each in criteria))
-        return Search(lambda: facets.count_facets(wanted, matching, own, guard), query.trace)
+        return Search(lambda: facets.count_facets(wanted, matching, own, guard, able), query.trace)
 
-    def _explain(self, query: InFlight, words: bool = False) -> Explanation:
+    def _explain(self, query: InFlight, words: bool = False) -> search.Explanation:
         """Why the query found nothing; `words`: it searched for its words alone."""
         asked, known = query.asked, query.retrieval.capabilities.fields
-        shown = (name for name in known if not name.startswith("_") and not is_hidden(name, asked.plan.hidden))
-        seen = {name: known[name] for name in shown}
+        hidden = asked.plan.hidden
+        seen = {name: known[name] for name in known if not name.startswith("_") and not is_hidden(name, hidden)}
         where = f"the namespace {asked.namespace!r} of the destination {asked.destination!r}"
         criteria = self._criteria(query)
         return explain_zero_results(self.seen(query), criteria, where, seen, words=words)
@@ -285,8 +279,7 @@ class Bodies:
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
         if criteria:
             must += [each.condition for each in criteria]
-        able = query.retrieval.capabilities
-        guard = query.asked.access_filter
+        able, guard = query.retrieval.capabilities, query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
             must += guard.conditions(able.condition)
@@ -314,7 +307,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
     # All reflections are ranked in any case.
     if grouping is None or query.asked.event.reflections_only:
         return None
-    if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
+    if able.conditions is not None and filters.count_conditions(seen) + search.LEAVES > able.conditions:
         return None
     return Groups(grouping.field, max(1, limit // PER_GROUP), able)
 
@@ -338,8 +331,7 @@ def depth(query: InFlight) -> int:
 
 def wanted_depth(query: InFlight) -> int:
     """The number of candidates that a search would ask each leg for in a collection that gives them."""
-    asked, plan = query.asked, query.asked.plan
-    page = asked.limit
+    asked, plan, page = query.asked, query.asked.plan, query.asked.limit
     if asked.event.reflections_only:
         return MOST
     if asked.cursor is not None and isinstance(asked.cursor.position, PoolSlice):

@@ -11,11 +11,11 @@ All counts are of documents that the query may see, so that they tell of no othe
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from operators.access.indexes import Indexed, other_type
 from operators.query.search import Condition, Count, Explanation, narrow_by
+from schemas.errors import likely
 from schemas.filters import FieldFilter, spellings
 from schemas.result import NO_DOCUMENT
 
@@ -87,5 +87,5 @@ def _impossible(criterion: Criterion, missing: set[str], known: Indexed) -> list
 
 
 def _like(field: str, names: Sequence[str]) -> str:
-    close = get_close_matches(field, names, 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    near = likely(field, names)
+    return f"; did you mean `{near}`?" if near is not None else ""

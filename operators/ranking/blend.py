@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, list_candidates, rescore
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, list_candidates
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import rescale
 from operators.ranking.run import Run, number, stamp
@@ -72,15 +72,13 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
         # The graph counts as a backend only if it changed a score: small boosts may be lost in rounding.
         if name == "graph" and scores != before:
             run.backends.append("graph")
+    noted: dict[str, Sequence[object]] = {"age": ages} if ages else {}
     if run.explanations is not None:
         run.explanations.note_legs(legs, candidates, columns, shares)
-        noted: dict[str, Sequence[object]] = {
-            "weights": [shares] * len(candidates),
-            "signals": [{name: columns[name][index] for name in shares} for index in range(len(candidates))],
-            "keyword_scale": [scale._asdict() if bm25 else None] * len(candidates),
-        }
-        run.explain(stage, candidates, scores, noted | ({"age": ages} if ages else {}), first=True)
-    rescore(candidates, scores)
+        noted["signals"] = [{name: columns[name][index] for name in shares} for index in range(len(candidates))]
+    run.rescore(
+        stage, candidates, scores, noted, {"weights": shares, "keyword_scale": scale if bm25 else None}, first=True
+    )
     return truncate(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
 
 
@@ -176,9 +174,7 @@ def boost_reflections(candidates: Sequence[Candidate], stage: Reflections, run: 
         (up if candidate.score >= 0 else down) if is_reflection(candidate.payload) else 1.0 for candidate in candidates
     ]
     scores = [candidate.score * factor for candidate, factor in zip(candidates, factors, strict=True)]
-    run.explain(stage, candidates, scores, {"factor": factors})
-    rescore(candidates, scores)
-    return best_first(candidates)
+    return best_first(run.rescore(stage, candidates, scores, {"factor": factors}))
 
 
 def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
@@ -193,7 +189,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
         newest = newest_first(list_candidates(legs))
         if run.explanations is not None:
             run.explanations.note_legs(legs)
-        run.explain(stage, newest, [0.0] * len(newest), first=True)
+        run.rescore(stage, newest, [0.0] * len(newest), first=True)
         return newest
     cosines = by_vector.scores_by_id()
     candidates = list_candidates([by_vector])
@@ -208,8 +204,7 @@ def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Cand
     scores = [(1 - weight) * cosines[candidate.id] + weight * value for candidate, value in both]
     if run.explanations is not None:
         run.explanations.note_leg(by_vector, cosines, 1 - weight)
-    run.explain(stage, candidates, scores, {"recency": recent, "age": ages}, {"recency_weight": weight}, first=True)
-    rescore(candidates, scores)
+    run.rescore(stage, candidates, scores, {"recency": recent, "age": ages}, {"recency_weight": weight}, first=True)
     return best_first_by_id(candidates)
 
 

@@ -1,6 +1,6 @@
 """Candidates: documents that a leg offered. Hits are columns, for ranking takes most of a query's own CPU time."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -95,12 +95,6 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
-
-
-def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
-    """Give each candidate its score."""
-    for candidate, score in zip(candidates, scores, strict=True):
-        candidate.score = score
 
 
 def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:

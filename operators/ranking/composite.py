@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload, best_first, rescore
+from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.fusion import ResolvedDecay, weigh_age
 from operators.ranking.run import Run, number
 from operators.text.dates import TemporalExpression
@@ -45,9 +45,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     for name, values in terms.items():
         weight = getattr(stage, name)
         scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
-    run.explain(stage, candidates, scores, {**terms, **behind}, {"maximum": highest})
-    rescore(candidates, scores)
-    return best_first(candidates)
+    return best_first(run.rescore(stage, candidates, scores, {**terms, **behind}, {"maximum": highest}))
 
 
 def _scale_to_maximum(column: Column) -> tuple[Column, float]:
@@ -188,9 +186,7 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
     scores = [candidate.score + stage.boost * share for candidate, share in zip(candidates, near, strict=True)]
     named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
-    run.explain(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
-    rescore(candidates, scores)
-    return best_first(candidates)
+    return best_first(run.rescore(stage, candidates, scores, {"age_days": ages, "proximity": near}, named))
 
 
 def rank_by_distance_from(candidates: Sequence[Candidate], stage: Proximity, run: Run) -> list[Candidate]:
@@ -208,9 +204,7 @@ def rank_by_distance_from(candidates: Sequence[Candidate], stage: Proximity, run
     both = zip(relevance, nearness, strict=True)
     scores = [(1 - stage.weight) * share + stage.weight * near for share, near in both]
     columns: dict[str, Iterable[Any]] = {"relevance": relevance, "distance_m": metres, "nearness": nearness}
-    run.explain(stage, candidates, scores, columns, {"maximum": highest})
-    rescore(candidates, scores)
-    return best_first(candidates)
+    return best_first(run.rescore(stage, candidates, scores, columns, {"maximum": highest}))
 
 
 def proximity(age: float, temporal_expression: TemporalExpression) -> float:

@@ -105,7 +105,8 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
                 best[found] = each
         kept = [each for found, each in zip(contents, candidates, strict=True) if found is None or best[found] is each]
     kept = truncate(kept, stage.limit)
-    run.explain(stage, kept, (candidate.score for candidate in kept))
+    if run.explanations is not None:
+        run.rescore(stage, kept, [candidate.score for candidate in kept])
     return kept
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, best_first, rescore
+from operators.ranking.candidate import Candidate, Leg, best_first
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, QueryUnit, Run
 from operators.text.words import is_spelt
@@ -26,7 +26,7 @@ from schemas.result import FUZZY
 _NAME: Final = 3
 """Atoms from which on a form is a name with its stop words; of two, such as `setup`, most are verbs."""
 
-NEAR: Final = 0.45
+NEAR: Final = 0.4
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
 
@@ -122,12 +122,11 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
         return candidates
     sums = [run.evidence.sums.get(candidate.id, 0.0) for candidate in candidates]
     scores = [one.score + stage.weight * each / (1 + each) for one, each in zip(candidates, sums, strict=True)]
+    columns: dict[str, Sequence[object]] = {}
     if run.explanations is not None:
         said = _explain(run.evidence)
-        words = [said.get(each.id, {}) for each in candidates]
-        run.explain(stage, candidates, scores, {"words": words, "evidence": sums})
-    rescore(candidates, scores)
-    return best_first(candidates)
+        columns = {"words": [said.get(each.id, {}) for each in candidates], "evidence": sums}
+    return best_first(run.rescore(stage, candidates, scores, columns))
 
 
 def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:

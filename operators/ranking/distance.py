@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, rescore
+from operators.ranking.candidate import Candidate
 from operators.ranking.composite import importance, survival
 from operators.ranking.content import STOP_WORDS, contents, keywords, overlap
 from operators.ranking.run import ModelScores, Run
@@ -36,8 +36,7 @@ def rank_by_distance(
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
         scores = [1.0 - distance for distance in moved]
-        run.explain(stage, kept, scores, {"distance": distances, "factor": factors, "moved": moved, **columns})
-        rescore(kept, scores)
+        run.rescore(stage, kept, scores, {"distance": distances, "factor": factors, "moved": moved, **columns})
         distances = moved
     near = _indexes_within(distances, max_distance)
     near.sort(key=distances.__getitem__)
@@ -57,10 +56,9 @@ def pick(candidates: Sequence[Candidate], model: ModelScores, stage: RecipeStage
     smallest = min(max(0.0, 1.0 - candidate.score) for candidate in candidates)
     picked = max(read, key=lambda candidate: model.scores[candidate.id])
     # Where a score is above 1 the smallest distance is 0.
-    before = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
-    scores = [1.0 - smallest / 2] * len(before)
-    run.explain(stage, before, scores, shared={"smallest": smallest, "distance": smallest / 2})
-    moved = {each.id: replace(each, score=score) for each, score in zip(before, scores, strict=True)}
+    before = [replace(each) for each in candidates if each is picked or each.score > 1]
+    shared = {"smallest": smallest, "distance": smallest / 2}
+    moved = {each.id: each for each in run.rescore(stage, before, [1.0 - smallest / 2] * len(before), shared=shared)}
     return [moved[picked.id], *(moved.get(each.id, each) for each in candidates if each is not picked)]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from operators.ranking.candidate import Candidate, Leg, best_first, list_candidates, rescore, union
+from operators.ranking.candidate import Candidate, Leg, best_first, list_candidates, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
 from schemas.recipes import fusion as fusions
@@ -103,7 +103,7 @@ def _combine_legs(
             run.explanations.note_leg(leg, of, weight)
         names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
         said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
-        run.explain(stage, candidates, map(fused.__getitem__, ranked), shared=said, first=True)
+        run.rescore(stage, candidates, [each.score for each in candidates], shared=said, first=True)
     return candidates
 
 
@@ -173,8 +173,7 @@ def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
     if run.explanations is not None:
         run.explanations.note_legs(legs, candidates, {VECTOR: similar, KEYWORD: matching}, weights)
     shared = {"weights": weights, "bound": least, "greatest": greatest}
-    run.explain(stage, candidates, scores, {"cosine": similar, "keyword": matching}, shared, first=True)
-    rescore(candidates, scores)
+    run.rescore(stage, candidates, scores, {"cosine": similar, "keyword": matching}, shared, first=True)
     return truncate(best_first(candidates), stage.limit)
 
 
@@ -250,8 +249,7 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
     if run.explanations is not None:
         shares = {VECTOR: COSINE_SHARE if decay is not None else 1.0}
         run.explanations.note_legs(legs, candidates, {VECTOR: cosines}, shares)
-    run.explain(stage, candidates, scores, columns, decay._asdict() if decay is not None else {}, first=True)
-    rescore(candidates, scores)
+    run.rescore(stage, candidates, scores, columns, decay._asdict() if decay is not None else {}, first=True)
     # Stable: the order by BM25 stays within equal scores, and that by id within equal BM25.
     ranked = sorted(candidates, key=lambda candidate: candidate.document)
     ranked.sort(key=lambda candidate: (-candidate.score, -bm25.get(candidate.id, 0.0)))

@@ -43,10 +43,6 @@ class CandidateGroup:
         first, combine = self.candidates[0], _COMBINATIONS.get(score)
         return first if combine is None else replace(first, score=combine([one.score for one in self.candidates]))
 
-    def further(self, size: int) -> Sequence[Candidate]:
-        """The candidates that are shown behind the first, in a group of this size."""
-        return self.candidates[1:size]
-
 
 def key_of(payload: Payload, field: str) -> Key | None:
     """The key of a document's group, by the path of a field; None for a group of its own."""
@@ -62,15 +58,11 @@ def key_of(payload: Payload, field: str) -> Key | None:
 
 def first_of_groups(payloads: Sequence[Payload], field: str) -> list[int]:
     """The places of the first document of each group, in their order."""
-    known: set[tuple[type, Key]] = set()
-    first = []
+    first: dict[tuple[type, Key] | int, int] = {}
     for place, payload in enumerate(payloads):
         key = key_of(payload, field)
-        if key is None or (type(key), key) not in known:
-            first.append(place)
-        if key is not None:
-            known.add((type(key), key))
-    return first
+        first.setdefault(place if key is None else (type(key), key), place)
+    return list(first.values())
 
 
 def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, CandidateGroup]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, best_first_by_id, rescore
+from operators.ranking.candidate import Candidate, best_first_by_id
 from operators.ranking.content import distinct_words
 from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, rescale
@@ -36,8 +36,7 @@ class Head(NamedTuple):
         scores = [
             (1 - stage.weight) * old + stage.weight * value for old, value in zip(self.order, values, strict=True)
         ]
-        run.explain(stage, self.candidates, scores, columns, {"order_scale": self.scale, **scales})
-        rescore(self.candidates, scores)
+        run.rescore(stage, self.candidates, scores, columns, {"order_scale": self.scale, **scales})
         place_tail(self.tail, stage, run, {})
         return best_first_by_id(self.candidates) + self.tail
 
@@ -61,9 +60,7 @@ def head(candidates: list[Candidate], stage: SimilarityStage, run: Run) -> Head 
 def place_tail(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: Mapping[str, Any]) -> None:
     """Give the tail min-max scores minus 1, so that scores never rise with rank; `shared` is for explanations."""
     behind, scale = rescale([candidate.score for candidate in tail])
-    scores = [value - 1 for value in behind]
-    run.explain(stage, tail, scores, {"tail": behind}, {**shared, "tail_scale": scale})
-    rescore(tail, scores)
+    run.rescore(stage, tail, [value - 1 for value in behind], {"tail": behind}, {**shared, "tail_scale": scale})
 
 
 def rank_by_model(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
@@ -95,8 +92,7 @@ def rank_by_model(candidates: list[Candidate], stage: Rerank, run: Run) -> list[
     mixed = [weight * new + (1 - weight) * old for new, old in zip(relevance, order, strict=True)]
     columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
     scales = {"relevance_scale": of_relevance, "order_scale": of_order}
-    run.explain(stage, read, mixed, columns, {"top": top, "weight": weight, **scales})
-    rescore(read, mixed)
+    run.rescore(stage, read, mixed, columns, {"top": top, "weight": weight, **scales})
     place_tail(tail, stage, run, {"top": top})
     run.reranked = True
     return best_first_by_id(read) + tail

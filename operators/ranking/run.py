@@ -186,30 +186,32 @@ class Run:
     ahead: set[str] = field(default_factory=set)
     understood: tuple[Wish, ...] | None = None
 
-    def explain(
+    def rescore(
         self,
         stage: RecipeStage,
         candidates: Sequence[Candidate],
-        scores: Iterable[float],
+        scores: Sequence[float],
         columns: Mapping[str, Iterable[Any]] = MappingProxyType({}),
         shared: Mapping[str, Any] = MappingProxyType({}),
         *,
         first: bool = False,
-    ) -> None:
-        """Note the score that a stage gives each candidate in place of its present one, and the values behind it.
+    ) -> Sequence[Candidate]:
+        """Give each candidate the score that a stage has for it, and explain it by the values behind it.
 
         `scores` and each column have one value for each candidate, in their order; `shared` holds for all. Before the
-        `first` stage there is no score. Without explanations nothing is read.
+        `first` stage there is no score. Without explanations no column is read. Returns the candidates.
         """
-        if self.explanations is None:
-            return
-        by_id, parameters = self.explanations.by_id, self.explanations.parameters.get(stage.name, {})
-        same = {name: each._asdict() if isinstance(each, Scale) else each for name, each in shared.items()}
-        rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
-        for candidate, score, row in zip(candidates, scores, rows, strict=True):
-            change = {"stage": stage.name, "input": None if first else candidate.score, "output": score}
-            step = {**change, "parameters": parameters, "values": {**dict(zip(columns, row, strict=True)), **same}}
-            by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
+        if self.explanations is not None:
+            by_id, parameters = self.explanations.by_id, self.explanations.parameters.get(stage.name, {})
+            same = {name: each._asdict() if isinstance(each, Scale) else each for name, each in shared.items()}
+            rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
+            for candidate, score, row in zip(candidates, scores, rows, strict=True):
+                change = {"stage": stage.name, "input": None if first else candidate.score, "output": score}
+                step = {**change, "parameters": parameters, "values": {**dict(zip(columns, row, strict=True)), **same}}
+                by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
+        for candidate, score in zip(candidates, scores, strict=True):
+            candidate.score = score
+        return candidates
 
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, rescore
+from operators.ranking.candidate import Candidate
 from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
 from operators.ranking.run import Alike, Run, stamp
@@ -86,8 +86,7 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
     if values:
         alone = {"similarity": None, "created_at": None, "until": None, "rank": 0}
         rows = [values.get(place) or {**alone, "scores": [each.score]} for place, each in enumerate(candidates)]
-        run.explain(stage, candidates, scores, {name: [row[name] for row in rows] for name in rows[0]})
-        rescore(candidates, scores)
+        run.rescore(stage, candidates, scores, {name: [row[name] for row in rows] for name in rows[0]})
     return ranked
 
 
@@ -95,8 +94,8 @@ def find_alike(candidates: Sequence[Candidate], pairs: Sequence[Pair]) -> Alike:
     """The similarity of each of these pairs, from LEAST on: that of the titles * the root of
     that of all terms, each by Jaccard.
 
-    The title is the first of the searched fields; documents without any term in it have the same one. Source: own;
-    Jaccard 1901.
+    The title is the first of the searched fields; documents without any term in it have the same one. A title with all
+    terms of the other one adds to it, as in "after the move", and is the same. Source: own; Jaccard 1901.
     """
     places = sorted({place for pair in pairs for place in pair})
     marked: list[str] = [candidates[place].payload[MARKS] for place in places]
@@ -107,6 +106,8 @@ def find_alike(candidates: Sequence[Candidate], pairs: Sequence[Pair]) -> Alike:
     sets = np.zeros((2, places[-1] + 1, len(known)), np.float32)
     sets[0, rows, columns], sets[1, rows, columns] = 1, titled
     whole, titles = _jaccard(sets)
+    least = np.minimum.outer(lengths := sets[1].sum(axis=1), lengths)
+    titles[(sets[1] @ sets[1].T == least) & (least > 0)] = 1.0
     of_pairs = (titles * np.sqrt(whole))[tuple(zip(*pairs, strict=True))]
     alike: dict[str, dict[str, float]] = {}
     for number in np.flatnonzero(of_pairs >= LEAST).tolist():

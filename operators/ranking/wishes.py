@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, best_first, rescore
+from operators.ranking.candidate import Candidate, best_first
 from operators.ranking.coverage import share_of_words
 from operators.ranking.properties import (
     INDEXED_AT,
@@ -33,16 +33,18 @@ from schemas.recipes.stages import Wishes
 FAILS: Final = 1.0
 FITS: Final = 0.0
 UNKNOWN: Final = 0.5
-"""A document that says nothing of a limit is between those that fit and those that fail."""
-
-SILENT: Final = 0.25
-"""A document that doesn't name what is excluded fits, and one that says it is without it fits better."""
+"""A document that says nothing of a wish is between those that fit and those that fail."""
 
 _SIMILAR: Final = 0.5
 """Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
 
+_OPPOSITE: Final = ("un", "non")
+"""Beginnings by which a word means its opposite, in English, German and French."""
+
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
+
+_DENYING: Final = frozenset({"not", "nicht", "pas"})
 
 _REACH: Final = 4
 """Words of a text at most from a negation to what it negates."""
@@ -84,10 +86,9 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     """Subtract weight * the wishes that a candidate fails; order those about as relevant as the best by the query's
     wish.
 
-    Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
-    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that are
-    about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
-    that are behind it in the order. Source: own.
+    Fits is 0, fails 1, and nothing said ½. A part of the excluded words that a document names is their share, ½ at
+    least. With `strict` what fails is left out. Of the candidates that are about as relevant as the best, those with
+    the order's field get the greatest score + weight * the share of these that are behind it in the order. Source: own.
     """
     wishes = run.facts.understood
     if not wishes or not candidates:
@@ -108,14 +109,11 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
         both = zip(scores, ordered.shares, strict=True)
         scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
+    columns: dict[str, list[Any]] = {"fails": fails}
     if run.explanations is not None:
-        columns: dict[str, list[Any]] = {
-            "wishes": [[each.explain(at) for each in judged] for at in range(len(candidates))],
-            "fails": fails,
-            "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
-        }
-        run.explain(stage, candidates, scores, columns)
-    rescore(candidates, scores)
+        columns["wishes"] = [[each.explain(at) for each in judged] for at in range(len(candidates))]
+        columns["order"] = [ordered.explain(at) if ordered else None for at in range(len(candidates))]
+    run.rescore(stage, candidates, scores, columns)
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
 
@@ -152,7 +150,7 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
 def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     """The verdict by the first value that fits, or else the first."""
     if not said:
-        return _Verdict(UNKNOWN)
+        return _SAYS_NOTHING
     fitting = next((each for each in said if satisfies(limit, each)), None)
     return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
 
@@ -168,11 +166,11 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
                 if named_here:
                     named.setdefault(word, token.text)
     share = len(named) / len(words)
-    return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
+    return _Verdict(max(UNKNOWN, share), " ".join(named.values())) if named else _SAYS_NOTHING
 
 
 _FITS: Final = _Verdict(FITS)
-_SAYS_NOTHING: Final = _Verdict(SILENT)
+_SAYS_NOTHING: Final = _Verdict(UNKNOWN)
 
 
 @lru_cache(256)
@@ -183,15 +181,18 @@ def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(256)
 def _forms_without(word: str) -> frozenset[str]:
-    """The compounds that say that something is without the word: `zuckerfrei`, `kabellos`."""
+    """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`."""
     joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
-    return frozenset(each + end for each in joined for end in WORDS["free"])
+    return frozenset({*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)})
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
-    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
     behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
     if behind and behind[0] in WORDS["free"]:
+        return True
+    # "Sugar is not added", "Deutsch nicht erforderlich".
+    if not _DENYING.isdisjoint(behind) and (behind[0] in _DENYING or behind[0] in WORDS["auxiliary"]):
         return True
     for step in range(1, min(_REACH, at) + 1):
         before = tokens[at - step].text

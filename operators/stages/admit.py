@@ -1,7 +1,7 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
@@ -15,12 +15,12 @@ from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden, wants_words
 from operators.text.expression import parse
-from operators.text.terms import QueryWord, query_vector, trigrams_of_query
+from operators.text.terms import query_vector
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import FieldError, Reason, invalid
 from schemas.filters import AnyOf, Exists
 from schemas.query import Like
-from schemas.result import FUZZY, RetrievalStage
+from schemas.result import RetrievalStage
 
 _NOT_EXCLUDED: Final = "NOT: filters of the collection need an index, and a searched field has none of its words"
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
@@ -146,8 +146,6 @@ class Admission:
         retrieval.matcher = cache(matcher) if wants_words(query.asked.plan.returned) else matcher
         retrieval.words, retrieval.analyser = bm25.words(parsed.terms, query.asked.event.lang), bm25.name
         retrieval.terms = query_vector(retrieval.words)
-        if retrieval.capabilities.has("fuzzy") and FUZZY in query.asked.plan.recipe.fusion.legs:
-            retrieval.trigrams = trigrams_of_query(without_forms(retrieval.words))
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         able, expression = retrieval.capabilities.matches_words(retrieval.filtered), parsed.expression
@@ -162,16 +160,6 @@ class Admission:
         retrieval.columns = bm25.columns
         if like.text is not None:
             retrieval.terms, retrieval.analyser = bm25.query(like.text, query.asked.event.lang), bm25.name
-
-
-def without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
-    """A query's words as documents have them; its forms follow, and cover the same atoms."""
-    covered: set[int] = set()
-    for word in words:
-        atoms = range(word.first, word.first + word.atoms)
-        if covered.isdisjoint(atoms):
-            covered.update(atoms)
-            yield word.text
 
 
 def _check_visible(query: InFlight) -> None:

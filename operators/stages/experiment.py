@@ -40,21 +40,19 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.run import ModelScores
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import defect
-from operators.stages.admit import without_forms
 from operators.stages.fuse import add_leg, fuse_legs
 from operators.stages.leg import SearchLeg
 from operators.stages.publish import Finaliser, Publisher
 from operators.telemetry.metrics import FlowMetrics
 from operators.text.phrases import classify_text
-from operators.text.terms import trigrams_of_query
 from operators.wire.message import Rejected, result_id
 from operators.wire.shortening import count_results
 from schemas.errors import BackendError, InputError
 from schemas.preference import DraftedResult, PairedRankings, Side
 from schemas.query import QueryShape
-from schemas.result import FACETS, FUZZY, LegStatus
+from schemas.result import FACETS, LegStatus
 from schemas.settings import PolicySettings
-from schemas.settings.experiments import Experiment
+from schemas.settings.ranking import Experiment
 
 FIRST: Final = 20
 """The documents of each ranking that are compared: they have 88 % of the weight in rank-biased overlap with p = .9."""
@@ -174,7 +172,7 @@ def _needs(asked: Query) -> set[str]:
 
 
 def _enrol(query: InFlight, trial: Trial) -> None:
-    asked, plan, retrieval = query.asked, query.asked.plan, query.retrieval
+    asked, plan = query.asked, query.asked.plan
     own = {each.name: getattr(plan, each.name) for each in fields(plan)}
     mark = trial.name
     if trial.experiment.mode == "interleave":
@@ -183,8 +181,6 @@ def _enrol(query: InFlight, trial: Trial) -> None:
     query.asked = replace(asked, plan=TrialPlan(**own, trial=trial))
     # Cursors know nothing of this part of the scope: pages go on whether or not they are in an experiment.
     query.cache.scope = replace(query.cache.scope, page=f"{query.cache.scope.page} {mark}")
-    if FUZZY in trial.other.recipe.fusion.legs and retrieval.capabilities.has("fuzzy"):
-        retrieval.trigrams = trigrams_of_query(without_forms(retrieval.words))
 
 
 class _Untraced:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from bytewax import operators as op
 from bytewax.dataflow import operator
@@ -28,7 +28,6 @@ from operators.wire.message import Message, Origin, Rejected, check_headers, sen
 from operators.wire.parsing import parse_message
 from schemas.errors import DeadLetterClass, invalid
 from schemas.feedback import MAX_FEEDBACK_PARTS, read_action
-from schemas.preference import Preference
 
 IDLE: Final = 60.0
 """Seconds: more than the clocks of brokers and replicas differ, and than a record takes from the broker's clock to us.
@@ -77,14 +76,6 @@ class FeedbackDecoder:
         return Reaction(message, time, impression, action.name)
 
 
-class Ended(NamedTuple):
-    """The end of messages of one partition: the first, and those at `further` offsets; perhaps with a preference."""
-
-    origin: Origin
-    further: tuple[int, ...] = ()
-    preference: Preference | None = None
-
-
 @dataclass(slots=True)
 class _Partition:
     windows: Windows
@@ -94,11 +85,13 @@ class _Partition:
 
 @dataclass(eq=False)
 class Join(StatefulBatchLogic[Batch, Batch, None]):
-    """Joins feedback by query. Its state is the open windows of each partition.
+    """Joins feedback by query, and ends its messages by records for the topic `preferences`: those of a closed window
+    by a preference, one that counts for none by nothing. Its state is the open windows of each partition.
 
     `runs` is true while the assignment lasts under which a message was read. `count` takes a number of events.
     """
 
+    preferences: str
     windows: Callable[[], Windows]
     at_end: AtEnd
     runs: Callable[[Origin], bool]
@@ -126,7 +119,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads the messages of its open windows from Kafka again."""
 
-    def _take(self, item: Reaction | Rejected) -> Iterable[Ended | Rejected]:
+    def _take(self, item: Reaction | Rejected) -> Iterable[OutputRecord | Rejected]:
         origin = item.message.origin
         partition = self._partitions.get(origin.partition)
         if partition is None or partition.last.epoch != origin.epoch:
@@ -141,12 +134,14 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
             outcome = partition.windows.add(item.impression, item.action, origin.offset, item.time)
         if outcome is not None:
             self.count(outcome, 1)
-            yield Ended(origin)
+            yield OutputRecord(self.preferences, None, None, origin=origin, form=RecordForm.NOTHING)
 
-    def _close(self, partition: _Partition, time: int) -> Iterable[Ended]:
+    def _close(self, partition: _Partition, time: int) -> Iterable[OutputRecord]:
         for preference, (first, *further) in partition.windows.advance(time):
             self.count(FeedbackOutcome.ROBOT if preference.robot else FeedbackOutcome.COUNTED, 1 + len(further))
-            yield Ended(partition.last._replace(offset=first), tuple(further), preference)
+            key, value = preference.query_id.encode(), preference.model_dump_json().encode()
+            origin = partition.last._replace(offset=first)
+            yield OutputRecord(self.preferences, key, value, origin=origin, further=tuple(further))
 
 
 @operator
@@ -157,16 +152,9 @@ def join(step_id: str, up: Batches, make: Callable[[], Join]) -> Batches:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackFinaliser:
-    """Ends the messages of closed windows, those that count for none, and refused ones."""
+    """Ends refused messages; of the others the join has made the records."""
 
-    preferences: str
     way_out: WayOut
 
-    def __call__(self, item: Ended | Rejected) -> list[OutputRecord]:
-        if isinstance(item, Rejected):
-            return self.way_out.refuse(item)
-        origin, further, preference = item
-        if preference is None:
-            return [OutputRecord(self.preferences, None, None, origin=origin, form=RecordForm.NOTHING)]
-        key, value = preference.query_id.encode(), preference.model_dump_json().encode()
-        return [OutputRecord(self.preferences, key, value, origin=origin, further=further)]
+    def __call__(self, item: OutputRecord | Rejected) -> list[OutputRecord]:
+        return self.way_out.refuse(item) if isinstance(item, Rejected) else [item]

@@ -35,6 +35,7 @@ from operators.ranking.run import Matches
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, count_branches
+from operators.text.terms import trigrams_of_query, without_forms
 from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -152,7 +153,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
-        return None if query.outcome.ranked else super().ask(query)
+        return None if query.outcome.ranked or query.retrieval.trigrams is None else super().ask(query)
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -166,11 +167,15 @@ class Fuzzy(SearchLeg):
 def is_misspelt(query: InFlight) -> bool:
     """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant.
 
-    Keeps the matches that it finds, for ranking.
+    Keeps the matches that it finds, for ranking, and the trigrams of these words, for the leg.
     """
-    found = _answered(query)
-    query.outcome.matches = _matches(query, found)
-    return find_missing(frozenset().union(*[leg.ids for leg in found]), query.outcome.matches) > 0
+    found, retrieval = _answered(query), query.retrieval
+    matches = query.outcome.matches = _matches(query, found)
+    if matches is None or not find_missing(frozenset().union(*[leg.ids for leg in found]), matches):
+        return False
+    missing = (word for word in without_forms(retrieval.words) if not matches.fields.get(word))
+    retrieval.trigrams = trigrams_of_query(missing)
+    return retrieval.trigrams is not None
 
 
 def rank_hits(query: InFlight) -> InFlight:

@@ -10,7 +10,7 @@ And an instrument's child is looked up by its labels once, and by C code from th
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from platform import python_version
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -92,15 +92,16 @@ class Instruments:
         self.by_name: dict[str, Any] = {}
         self._making = threading.Lock()
 
-    def of(self, kind: type[M], name: str, documentation: str, labels: Sequence[str], buckets: Sequence[float]) -> M:
-        """The instrument of this name, which is made once."""
+    def of(
+        self, flow: str, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
+    ) -> "Children[M]":
+        """A flow's children of the instrument of this name, which is made once."""
         bounds: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
         own = {"namespace": "rankstream", "registry": self.registry, **bounds}
         with self._making:
             if name not in self.by_name:
                 self.by_name[name] = kind(name, documentation, [FLOW, *labels], **own)
-        found: M = self.by_name[name]
-        return found
+        return Children(self.by_name[name], flow)
 
 
 class Children(dict[tuple[str, ...], M], Generic[M]):
@@ -126,11 +127,9 @@ class FlowMetrics:
     """The metrics of one flow."""
 
     def __init__(self, instruments: Instruments, flow: str) -> None:
-        self._instruments = instruments
-        self._flow = flow
-        counter = partial(self._by, Counter)
-        gauge = partial(self._by, Gauge)
-        histogram = partial(self._by, Histogram)
+        counter = partial(instruments.of, flow, Counter)
+        gauge = partial(instruments.of, flow, Gauge)
+        histogram = partial(instruments.of, flow, Histogram)
         # A metric without further labels has one child.
         self.received = counter("messages_received", "Messages read from Kafka, for the flow.")[()]
         self.answered = counter("queries_answered", "Queries whose result is committed, by its status.", "status")
@@ -154,9 +153,9 @@ class FlowMetrics:
         self.policies_refused = gauge(
             "policies_refused", "1 while policies.files cannot be read, and older policies hold."
         )[()]
-        self._rules_refused = gauge("rules_refused", "Records of the topic rules that were no rule.")
-        self._rules_behind = gauge("rules_behind", "1 while rules cannot be read, and those that were read hold.")
-        self._tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
+        self.rules_refused = gauge("rules_refused", "Records of the topic rules that were no rule.")
+        self.rules_behind = gauge("rules_behind", "1 while rules cannot be read, and those that were read hold.")
+        self.tables = gauge("table_entries", "Entries of a table that grows with names or texts.", "table")
         self.experiments = counter(
             "experiment_queries",
             "Queries that an experiment chose, by what became of the second ranking: compared, left_out or unfit.",
@@ -169,8 +168,8 @@ class FlowMetrics:
         )
         self.decayed = counter("decay_applied", "Queries that were ranked by age.")[()]
 
-        self._in_flight = gauge("in_flight", "Messages read and not committed.")
-        self._credit = gauge("credit", "Messages that may be read now beyond those in flight.")
+        self.in_flight = gauge("in_flight", "Messages read and not committed.")
+        self.credit = gauge("credit", "Messages that may be read now beyond those in flight.")
         self.lag = gauge(
             "consumer_lag",
             "Messages of an assigned partition that can be read, from the committed offset to the last stable one.",
@@ -189,8 +188,8 @@ class FlowMetrics:
         self.replacements = counter("producer_replacements", "Transactional producers that were replaced.")[()]
         self.abandoned = counter("records_abandoned", "Records that were dropped: their partition was taken away.")[()]
         self.drains = counter("drains", "Drains, by what became of them.", "outcome")
-        self._idle = gauge("worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
-        self._idle_limit = gauge("worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog.")
+        self.idle = gauge("worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
+        self.idle_limit = gauge("worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog.")
 
         self._calls = gauge("calls_in_flight", "Calls of a stage to its backend under way.", "stage")
         self._calls_limit = gauge("calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage")
@@ -205,30 +204,6 @@ class FlowMetrics:
             "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
         )
         self._breaker = gauge("breaker_open", "1 while a backend is left alone, else 0.", "backend")
-
-    def _by(
-        self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
-    ) -> Children[M]:
-        return Children(self._instruments.of(kind, name, documentation, labels, buckets), self._flow)
-
-    def watch(
-        self, in_flight: Callable[[], int], credit: Callable[[], int], idle: Callable[[], float], idle_limit: float
-    ) -> None:
-        """Call these whenever the metrics are collected; `idle` and its limit in seconds."""
-        self._in_flight[()].set_function(in_flight)
-        self._credit[()].set_function(credit)
-        self._idle[()].set_function(idle)
-        self._idle_limit[()].set(idle_limit)
-
-    def table(self, name: str, size: Callable[[], int]) -> None:
-        """Call this for the number of a table's entries, whenever the metrics are collected."""
-        self._tables[(name,)].set_function(size)
-
-    def watch_rules(self, size: Callable[[], int], refused: Callable[[], int], behind: Callable[[], bool]) -> None:
-        """Call these whenever the metrics are collected."""
-        self.table("rules", size)
-        self._rules_refused[()].set_function(refused)
-        self._rules_behind[()].set_function(behind)
 
     def load(self, stage: str, limit: int) -> Load:
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""

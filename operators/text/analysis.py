@@ -83,6 +83,9 @@ _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
 _BRACKET: Final = re.compile(r"(?<=\d)(?:\)[^\S\r\n]{0,2}|[^\S\r\n]{0,2}\()(?=\d)")
 _POINT: Final = re.compile(r"(?<![\w.,:;!?\")\]}'])[.,]")
 _INCHES: Final = re.compile(r"\"(?!\w)")
+_WITHIN: Final = re.compile(r"[^\n]?\(|[\w,:;&/)][^\S\n]")
+"""The two characters before a word that begins no sentence."""
+
 _DIGIT: Final = re.compile(r"\d")
 
 
@@ -180,6 +183,8 @@ class _Reader:
             written, place = found[0], found.span()
             if written.isalpha() and (lower := written.lower())[1:] == written[1:]:
                 yield Token(lower, *place, self._atom, 1, True)
+                if lower != written and len(written) == 1 and self._names(written, place[0]):
+                    yield Token(lower, *place, self._atom, 1, False)
                 chunk = None if self._is_alone(written, before) else _Chunk(lower, *place, self._atom, 1)
                 self._atom += 1
             else:
@@ -199,6 +204,14 @@ class _Reader:
                 row = []
             before = chunk
         yield from self._join_row(row)
+
+    def _names(self, written: str, start: int) -> bool:
+        """True for a capital within a sentence of small letters, other than the pronoun: vitamin A, size L."""
+        return (
+            written != "I"
+            and not self._in_capitals
+            and _WITHIN.fullmatch(self._text, max(0, start - 2), start) is not None
+        )
 
     def _is_alone(self, word: str, before: _Chunk | None) -> bool:
         """True for a word that white space joins to nothing, as most words, which spares their chunks."""

@@ -89,7 +89,8 @@ def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Pa
     except Malformed as error:
         return Parsed(None, (f"the keyword syntax is malformed ({error}): the text is read as words",), text)
     warnings = tuple(
-        f"the keyword syntax has no operator {name}: it is read as plain text" for name in read.unsupported
+        f"the keyword syntax has no operator {name}: it is read as plain text"
+        for name in dict.fromkeys(read.unsupported)
     )
     if expression is None:
         return Parsed(None, warnings, text)
@@ -150,7 +151,7 @@ class _Group:
     def whole(self) -> Expression:
         """The group's expression. Raises Malformed."""
         self.close(Operator.OR)
-        return _any(self.either)
+        return _join(Any, self.either)
 
 
 def _expression(tokens: Sequence[Token]) -> Expression:
@@ -195,19 +196,17 @@ def _all(operands: list[Expression]) -> Expression:
     operands = [each for each in operands if not _excludes_only(each)] or [_UNNAMED]
     if unwanted:
         return _not([_all(operands), *unwanted])
-    if len(operands) == 1:
-        return operands[0]
-    return All(tuple(part for each in operands for part in (each.parts if isinstance(each, All) else (each,))))
+    return _join(All, operands)
 
 
 def _excludes_only(expression: Expression) -> bool:
     return isinstance(expression, Not) and expression.wanted is _UNNAMED
 
 
-def _any(operands: list[Expression]) -> Expression:
+def _join(kind: type[All] | type[Any], operands: list[Expression]) -> Expression:
     if len(operands) == 1:
         return operands[0]
-    return Any(tuple(part for each in operands for part in (each.parts if isinstance(each, Any) else (each,))))
+    return kind(tuple(part for each in operands for part in (each.parts if isinstance(each, kind) else (each,))))
 
 
 def _not(operands: list[Expression]) -> Expression:

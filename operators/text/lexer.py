@@ -58,18 +58,6 @@ class Open:
 Token = Leaf | Operator | Open
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """A text's tokens, whether there is any syntax among them, and the operators of FTS5 that are plain text here.
-
-    Without syntax parentheses are punctuation.
-    """
-
-    tokens: list[Token]
-    expert: bool
-    unsupported: tuple[str, ...]
-
-
 _TOKEN: Final = re.compile(
     # A quote behind a digit is an inch mark, for it opens no phrase there.
     rf'(?P<operand>(?<!\d)"(?:[^"]|"")*+"|{WORD})(?P<star>\s*+\*)?|(?P<sign>(?<!\d)"|[(){{-]|\^(?=\s*+(?:"|{WORD})))'
@@ -91,31 +79,36 @@ def plain(text: str) -> bool:
     return _MARKS.search(text) is None
 
 
-def lex(text: str, columns: Mapping[str, str]) -> Tokens:
-    """The tokens of any text; `columns` maps a column's name in any case to the payload's field.
+def lex(text: str, columns: Mapping[str, str]) -> "Lexer":
+    """Read any text; `columns` maps a column's name in any case to the payload's field.
 
     Raises Malformed for a quote that isn't closed, and a column filter before an operator or another filter.
     """
-    return _Lexer(text, {name.casefold(): field for name, field in columns.items()}).tokens()
+    lexer = Lexer(text, {name.casefold(): field for name, field in columns.items()})
+    lexer.read()
+    return lexer
 
 
 @dataclass(slots=True)
-class _Lexer:
-    """Reads one text. The last column filter, `within`, is that of what begins before `reach`."""
+class Lexer:
+    """Reads one text: its `tokens`, whether there is any syntax among them, and the operators of FTS5 that are plain
+    text here. Without syntax parentheses are punctuation.
+
+    The last column filter, `within`, is that of what begins before `reach`.
+    """
 
     text: str
     fields: Mapping[str, str]
-    read: list[Token] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
     expert: bool = False
     within: Columns | None = None
     reach: int = 0
 
-    def tokens(self) -> Tokens:
+    def read(self) -> None:
         position = 0
         while found := _TOKEN.search(self.text, position):
             position = self._read_filter(found.start()) or self._read_token(found)
-        return Tokens(self.read, self.expert, tuple(dict.fromkeys(self.unsupported)))
 
     def _read_filter(self, start: int) -> int | None:
         """Read a column filter; where it ends, None if there is none."""
@@ -140,22 +133,22 @@ class _Lexer:
         start, end = found.span()
         within = self.within if start < self.reach else None
         if (operator := self._operator_at(start)) is not None:
-            if operator is Operator.NOT and self.read[-1:] == [Operator.AND]:
-                self.read.pop()
-            self.read.append(operator)
+            if operator is Operator.NOT and self.tokens[-1:] == [Operator.AND]:
+                self.tokens.pop()
+            self.tokens.append(operator)
             self.expert = True
         elif (operand := found["operand"]) is not None:
             words, starred = tuple(split_words(operand)), found["star"] is not None
-            self.read.append(Leaf(words[:-1], words[-1], within) if starred and words else Leaf(words, "", within))
+            self.tokens.append(Leaf(words[:-1], words[-1], within) if starred and words else Leaf(words, "", within))
             self.expert = self.expert or starred or operand.startswith('"')
             if _NEAR.match(self.text, start):
                 self.unsupported.append("NEAR")
             if _PLUS.match(self.text, end):
                 self.unsupported.append("+")
         elif found["sign"] == "(":
-            self.read.append(Open(within))
+            self.tokens.append(Open(within))
         elif found["sign"] == ")":
-            self.read.append(Operator.CLOSE)
+            self.tokens.append(Operator.CLOSE)
         elif found["sign"] == "^":
             self.unsupported.append("^")
         elif found["sign"] == '"':

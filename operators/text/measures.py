@@ -107,7 +107,7 @@ duration: duration time dauer duree runtime laufzeit autonomie zeit temps
 battery: battery akku batterie
 screen: screen display diagonal bildschirm ecran bildschirmdiagonale
 area: area flache wohnflache surface superficie
-people: people person persons personen personnes guests gaste
+people: people person persons personen personnes guests gaste seats seating places capacity platze kapazitat capacite
 players: players player spieler spielern joueurs joueur
 rooms: rooms room zimmer zimmern pieces piece
 bedrooms: bedrooms bedroom schlafzimmer chambres chambre

@@ -15,7 +15,7 @@ Rules of trigrams:
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -78,6 +78,16 @@ def trigrams_of_query(asked: Iterable[str]) -> SparseVector | None:
     """The trigrams of a query's words; None without any."""
     ids = sorted({_id(each) for each, _ in zip(trigrams(asked), range(MOST_TRIGRAMS), strict=False)})
     return SparseVector(ids, [1 / math.sqrt(len(ids))] * len(ids)) if ids else None
+
+
+def without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
+    """A query's words as documents have them; its forms follow, and cover the same atoms."""
+    covered: set[int] = set()
+    for word in words:
+        atoms = range(word.first, word.first + word.atoms)
+        if covered.isdisjoint(atoms):
+            covered.update(atoms)
+            yield word.text
 
 
 def trigrams_of_document(fields: Sequence[tuple[str, float]]) -> SparseVector:

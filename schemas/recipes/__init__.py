@@ -1,5 +1,3 @@
 """Recipes: ranking pipelines as data."""
 
 from schemas.recipes.recipe import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
-
-__all__ = ["DEFAULT", "MAX_DISTANCE", "SHIPPED", "Recipe", "RecipeError"]

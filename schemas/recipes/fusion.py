@@ -25,22 +25,26 @@ class WeighingStage(FusionStage):
     fuzzy: Weight = 0.0
     """Weight of the leg fuzzy, times the square of the query's share of words in no candidate. 0: it is not asked."""
 
-    def list_legs(self, weights: LegWeights | None) -> Legs:
+    @cached_property
+    def legs(self) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
-        given = {**(weights or {}), FUZZY: self.fuzzy}
+        given = {**self._weights, FUZZY: self.fuzzy}
         return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if given.get(leg)))
 
-    def find_slips(self, weights: LegWeights | None) -> Iterator[tuple[str, str]]:
+    @property
+    def _weights(self) -> LegWeights:
+        """The key `weights`, which each fusion describes by itself."""
+        return vars(self)["weights"] or {}
+
+    def find_slips(self) -> Iterator[tuple[str, str]]:
         """The weights that cannot be meant, by their path below the stage, with what is wrong.
 
         A leg of another name is one of recorded pools, unless its name is nearly that of a leg of ours.
         """
-        if not weights:
-            return
-        for name in weights:
+        for name in self._weights:
             if name not in _WEIGHED and (near := likely(name, _WEIGHED)) is not None:
                 yield f"weights.{name}", f"no such leg; did you mean {near}?"
-        if not self.fuzzy and not any({VECTOR: 1.0, KEYWORD: 1.0, **weights}.values()):
+        if self._weights and not self.fuzzy and not any({VECTOR: 1.0, KEYWORD: 1.0, **self._weights}.values()):
             yield "weights", "no leg has a weight above 0"
 
 
@@ -61,10 +65,6 @@ class Rrf(WeighingStage):
         if 0 < k < SMALLEST_K:
             raise ValueError(f"Input should be 0 or less, or {SMALLEST_K} or more")
         return k
-
-    @cached_property
-    def legs(self) -> Legs:
-        return self.list_legs(self.weights)
 
 
 class Score(WeighingStage):
@@ -88,10 +88,6 @@ class Score(WeighingStage):
             raise ValueError(f"z_score gives negative values, which have no {self.combination} mean")
         return self
 
-    @cached_property
-    def legs(self) -> Legs:
-        return self.list_legs(self.weights)
-
 
 class Linear(FusionStage):
     """Absolute similarity: alpha * cosine + (1 - alpha) * BM25 / the greatest BM25 of the pool.
@@ -109,10 +105,6 @@ class Dbsf(WeighingStage):
     name: ClassVar = "dbsf"
     weights: LegWeights = Field(default={})
     """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
-
-    @cached_property
-    def legs(self) -> Legs:
-        return self.list_legs(self.weights)
 
 
 class OneLeg(FusionStage):

@@ -8,28 +8,3 @@ from schemas.settings.ranking import Between, DecaySettings, Profile
 from schemas.settings.reading import load
 from schemas.settings.root import CacheSettings, Defaults, Settings, TelemetrySettings
 from schemas.settings.topics import Topics
-
-__all__ = [
-    "Between",
-    "CacheSettings",
-    "ChatSettings",
-    "DecaySettings",
-    "Defaults",
-    "DeliverySettings",
-    "DocumentSettings",
-    "EmbedderSettings",
-    "FirewallSettings",
-    "IdentitySettings",
-    "KafkaSettings",
-    "Limits",
-    "PolicySettings",
-    "Profile",
-    "QdrantSettings",
-    "RerankSettings",
-    "Settings",
-    "SourcePolicy",
-    "SparseEncoderSettings",
-    "TelemetrySettings",
-    "Topics",
-    "load",
-]

@@ -89,18 +89,18 @@ class SaslSettings(Section):
 
     def contradictions(self) -> Iterator[str]:
         if self.mechanism is None:
-            yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "no effect without mechanism; remove, or set it")
+            yield from self.find_unused((*_PASSWORD, *_TOKEN), "without mechanism; remove, or set it")
         elif self.mechanism != "OAUTHBEARER":
-            yield from _find_unused(self, _TOKEN, f"no effect with {self.mechanism}; remove")
+            yield from self.find_unused(_TOKEN, f"with {self.mechanism}; remove")
             yield from _find_absent(self, self.mechanism, ("username",), ("password", "password_file"))
         else:
-            yield from _find_unused(self, _PASSWORD, "no effect with OAUTHBEARER; remove")
+            yield from self.find_unused(_PASSWORD, "with OAUTHBEARER; remove")
             if len(sources := self.find_changed(_SOURCES)) != 1:
                 yield f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"
             elif sources == ["token_url"]:
                 yield from _find_absent(self, "token_url", ("client_id",), ("client_secret", "client_secret_file"))
             else:
-                yield from _find_unused(self, _CLIENT, f"no effect with {sources[0]}; remove")
+                yield from self.find_unused(_CLIENT, f"with {sources[0]}; remove")
 
 
 class SchemaRegistrySettings(Section):
@@ -127,7 +127,7 @@ class SchemaRegistrySettings(Section):
         password = self.find_changed(("password", "password_file"))
         token = self.find_changed(("token", "token_file"))
         if self.url is None:
-            yield from _find_unused(self, tuple(type(self).model_fields), "no effect without url; remove, or set it")
+            yield from self.find_unused(type(self).model_fields, "without url; remove, or set it")
         if (self.username is None) != (not password):
             yield "username and password, or password_file, need each other"
         if token and self.username is not None:
@@ -140,11 +140,6 @@ class SchemaRegistrySettings(Section):
 def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[str]:
     if (section.certificate_file is None) != (section.key_file is None):
         yield "certificate_file and key_file need each other"
-
-
-def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
-    if given := section.find_changed(names):
-        yield f"{', '.join(given)}: {why}"
 
 
 def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> Iterator[str]:
@@ -341,8 +336,8 @@ class MarkupSettings(Section):
     )
 
     def contradictions(self) -> Iterator[str]:
-        if self.keep_original and not self.fields:
-            yield "keep_original: no effect without fields; remove, or name the fields"
+        if not self.fields:
+            yield from self.find_unused(["keep_original"], "without fields; remove, or name the fields")
 
 
 def _known_formats(form: object) -> object:

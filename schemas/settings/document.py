@@ -24,12 +24,11 @@ MAX_BYTES: Final = 262_144
 MAX_DEPTH: Final = 16
 
 
-class _Refused(yaml.YAMLError):
-    """A YAML feature that a configuration does not need."""
+class _Refused(ValueError):
+    """A part that no configuration may have, at a mark of YAML's parser, if there is one."""
 
-    def __init__(self, problem: str, mark: Any) -> None:
-        super().__init__(problem)
-        self.problem_mark = mark
+    def __init__(self, problem: str, mark: Any = None) -> None:
+        super().__init__(problem if mark is None else f"{problem} (line {mark.line + 1})")
 
 
 class _PlainLoader(Composer, yaml.CSafeLoader):
@@ -102,7 +101,7 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
         else:
             document = yaml.load(text, _PlainLoader) or {}  # noqa: S506  it is a SafeLoader
     except _Refused as error:
-        raise ConfigError(f"{path}: {error} (line {_line(error)})") from None
+        raise ConfigError(f"{path}: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -113,23 +112,18 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
         raise ConfigError(f"{path}: not YAML{where}{_why(text, line, error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
-    except ValueError as error:
-        said = error.args[0] if isinstance(error, _Repeated) else "a number in it has too many digits"
-        raise ConfigError(f"{path}: {said}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: a number in it has too many digits") from None
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise ConfigError(f"{path}: not a mapping of sections")
     return document
-
-
-class _Repeated(ValueError):
-    """A key of a JSON object that is there twice."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise _Repeated(f"{name!r} is set twice")
+        raise _Refused(f"{name!r} is set twice")
     return made
 
 

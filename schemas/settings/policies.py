@@ -303,5 +303,5 @@ class FirewallSettings(Section):
         return not self.enabled and "enabled" not in self.model_fields_set
 
     def contradictions(self) -> Iterator[str]:
-        if self.unsaid and (given := self.find_changed(type(self).model_fields)):
-            yield f"{', '.join(given)}: no effect without the firewall; {SAY}"
+        if self.unsaid:
+            yield from self.find_unused(type(self).model_fields, f"without the firewall; {SAY}")

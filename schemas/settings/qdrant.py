@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.errors import unknown
@@ -45,18 +45,14 @@ class ContextSettings(Section):
         """True if documents are indexed with their neighbours."""
         return self.order_by is not None
 
-    @model_validator(mode="after")
-    def _check_fields(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         for key, name in (("order_by", self.order_by), ("group_by", self.group_by)):
             if name is not None and (not FIELD.fullmatch(name) or name.startswith("_")):
-                raise ValueError(f"{key}: {name}: no name of a field")
-        if self.order_by is None and self.group_by is not None:
-            raise ValueError("group_by: order_by says nothing of the order within a group")
-        return self
-
-    def contradictions(self) -> Iterator[str]:
-        if not self.on and (given := self.find_changed(("before", "after"))):
-            yield f"{', '.join(given)}: no effect without order_by; remove, or set order_by"
+                yield f"{key}: {name}: no name of a field"
+        if not self.on:
+            if self.group_by is not None:
+                yield "group_by: order_by says nothing of the order within a group"
+            yield from self.find_unused(("before", "after"), "without order_by; remove, or set order_by")
 
 
 class CreateSettings(Section):
@@ -133,20 +129,17 @@ class Vectors(Section):
     """Sparse vector of the trigrams of words, searched by the leg fuzzy for misspelt words; a collection without it
     does without the leg. Default: null, there is none. Name it, say fuzzy, where people write the queries."""
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        roles: dict[str, str] = {}
-        for key in ("dense", "sparse", "tokens", "dense_context", "sparse_context", "learned", "fuzzy"):
-            name = getattr(self, key)
-            if name == "" and key != "dense":
-                raise ValueError(f"{key}: only a dense vector may have no name")
-            if name is not None and roles.setdefault(name, key) != key:
-                raise ValueError(f"{key}: {name}: another vector has this name")
-        return self
-
     def contradictions(self) -> Iterator[str]:
-        if self.tokens is None and self.find_changed(["tokens_datatype"]):
-            yield "tokens_datatype: no effect without tokens; remove, or name the vector of tokens"
+        roles: dict[str, str] = {}
+        for key, name in self:
+            if key == "tokens_datatype" or name is None:
+                continue
+            if not name and key != "dense":
+                yield f"{key}: only a dense vector may have no name"
+            elif roles.setdefault(name, key) != key:
+                yield f"{key}: {name}: another vector has this name"
+        if self.tokens is None:
+            yield from self.find_unused(["tokens_datatype"], "without tokens; remove, or name the vector of tokens")
 
 
 LANGUAGES: Final = (
@@ -285,12 +278,14 @@ class QdrantSettings(Backend):
             yield f"set one of url and path{', not both' if self.url is not None else ''}"
         if self.path is not None and (keys := list(self.create.server_only())):
             yield f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path"
-        if self.path is not None and (
-            keys := self.find_changed(each for each in Backend.model_fields if each != "url")
-        ):
-            yield f"{', '.join(keys)}: no effect with path, which asks no server; remove, or set url in place of path"
-        if self.of_another_tool and (keys := self.create.find_changed(CreateSettings.model_fields)):
-            yield f"create: {', '.join(keys)}: no effect on collections that another tool makes; remove"
+        if self.path is not None:
+            names = (each for each in Backend.model_fields if each != "url")
+            yield from self.find_unused(names, "with path, which asks no server; remove, or set url in place of path")
+        if self.of_another_tool:
+            unused = self.create.find_unused(
+                CreateSettings.model_fields, "on collections that another tool makes; remove"
+            )
+            yield from (f"create: {each}" for each in unused)
 
     def _find_wrong_collections(self) -> Iterator[str]:
         for destination, parts in self.collections.items():

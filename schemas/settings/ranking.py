@@ -1,4 +1,7 @@
-"""Sections `profiles`, `recipes` and `decay`: how queries are ranked, and what a query may change."""
+"""Sections `profiles`, `recipes`, `decay` and `experiments`: how queries are ranked, and what a query may change.
+
+An experiment has some of the queries ranked by another recipe, too, which is compared with their own, or mixed with it.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -6,13 +9,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from schemas.fields import Newer
+from schemas.fields import Newer, NoEffect
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
-from schemas.recipes.fusion import Dbsf, DecayTier, Rrf, Score
+from schemas.recipes.fusion import DecayTier, WeighingStage
 from schemas.recipes.recipe import STAGES
-from schemas.settings.section import DESTINATIONS, Reference, Section
+from schemas.settings.section import DESTINATIONS, Count, Reference, Section
 
 BALANCED: Final = "balanced"
 
@@ -92,8 +95,8 @@ def _parse(recipes: Any) -> Mapping[str, Recipe]:
             if error.more:
                 refuse(name, "", f"and {error.more} more problems")
         else:
-            if isinstance(recipe.fusion, Rrf | Score | Dbsf):
-                for path, what in recipe.fusion.find_slips(recipe.fusion.weights):
+            if isinstance(recipe.fusion, WeighingStage):
+                for path, what in recipe.fusion.find_slips():
                     refuse(name, f"{recipe.fusion.name}.{path}", what)
     if wrong:
         raise ValidationError.from_exception_data("recipes", wrong)
@@ -150,3 +153,41 @@ class DecaySettings(Section):
         of_collections = self.collections.get(destination, {})
         tiers = (self.destinations.get(destination), None if collection is None else of_collections.get(collection))
         return tuple(tier for tier in tiers if tier is not None)
+
+
+_Names = Annotated[list[str], Field(min_length=1)]
+"""Those that an experiment is for, at least one."""
+
+
+class Until(Section):
+    """The end of an experiment, by a test at which anybody may look at any time."""
+
+    alpha: Annotated[float, Field(gt=0, le=0.5)] = 0.05
+    """Probability of a false alarm at most, over all looks."""
+    power: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    """Probability of finding a preference of .5 plus `effect`, by which the queries still needed are said."""
+    effect: Annotated[float, Field(ge=0.005, lt=0.5)] = 0.05
+    """Least preference that matters, as its distance from .5."""
+    at_most: Count | None = Field(default=None, description="Queries after which it ends; null: no bound.")
+
+
+class Experiment(Section):
+    """Another recipe for some of the queries: those that their ids choose, and of which no other experiment has any."""
+
+    recipe: Annotated[str, RECIPES] = Field(description="The other recipe: `b`. `a` is the query's own.")
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """Share of the queries, chosen by a hash of experiment and query_id."""
+    mode: Literal["shadow", "interleave"] = "shadow"
+    """shadow: results are those of the own recipe; interleave: both recipes' results are mixed by team draft, with
+    tokens, for which the search flow needs the secret that signs cursors."""
+    namespaces: _Names | None = Field(default=None, description="Queries of these namespaces alone; null: of all.")
+    sources: _Names | None = Field(default=None, description="Queries of these sources alone; null: of all.")
+    until: NoEffect[Until | None] = Field(default=None, description="When it has its verdict; null: it goes on.")
+
+    def contradictions(self) -> Iterator[str]:
+        if self.until is not None and self.mode == "shadow":
+            yield "until: no effect with mode shadow, which asks no user; remove, or set mode to interleave"
+
+
+Experiments = dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")], Experiment]
+"""Experiments by name, which is in tokens, records, metrics and the provenance of results."""

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from schemas.errors import ConfigError, Loc, explain_problem, holds_names, likely, section_keys
-from schemas.fields import merge_objects, walk_fields
+from schemas.fields import leaves, merge_objects, walk_fields
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import AS_WRITTEN, MASK, secrets
@@ -56,15 +56,8 @@ def _unknown(variables: Mapping[Loc, str]) -> Iterator[str]:
             yield f"{variable}: no such setting{meant}"
 
 
-class _Environment(NamedTuple):
+def _environment(variables: Mapping[Loc, str]) -> tuple[Mapping[str, Any], Collection[Loc], Sequence[str]]:
     """The values of the variables, the paths of those that can't be read, and a problem for each of these."""
-
-    values: Mapping[str, Any]
-    illegible: Collection[Loc]
-    problems: Sequence[str]
-
-
-def _environment(variables: Mapping[Loc, str]) -> _Environment:
     # The names are in lower case there.
     source = EnvSettingsSource(Settings)
     # A secret is any text, and null is one.
@@ -79,7 +72,7 @@ def _environment(variables: Mapping[Loc, str]) -> _Environment:
         illegible = {variables[path].lower() for path in problems}
         source.env_vars = {name: value for name, value in given.items() if name not in illegible}
         try:
-            return _Environment(source(), problems.keys(), [*problems.values()])
+            return source(), problems.keys(), [*problems.values()]
         except SettingsError as error:
             text = getattr(error.__cause__, "doc", None)
             new = {path: name for path, name in variables.items() if os.environ[name] == text and path not in problems}
@@ -113,19 +106,19 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     document = read(path) if path is not None else {}
     wrong = [
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
-        for where in sorted(".".join(map(str, path)) for path, _ in _leaves(document, ()) if _is_secret(path))
+        for where in sorted(".".join(map(str, path)) for path, _ in leaves(document) if _is_secret(path))
     ]
     variables = _variables()
-    environment = _environment(variables)
-    wrong += [*_unknown(variables), *environment.problems]
+    values, illegible, problems = _environment(variables)
+    wrong += [*_unknown(variables), *problems]
     if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in variables):
         document = {**document, "qdrant": {"path": str(index)}}
     try:
-        settings = Settings(**merge_objects(merge_objects(overrides or {}, document), environment.values))
+        settings = Settings(**merge_objects(merge_objects(overrides or {}, document), values))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         # What an illegible variable would have set may be missing.
-        spoilt = {path[:length] for path in environment.illegible for length in range(1, len(path) + 1)}
+        spoilt = {path[:length] for path in illegible for length in range(1, len(path) + 1)}
         wrong += [_problem(item, variables) for item in found if item["loc"] not in spoilt]
     else:
         if not wrong:
@@ -165,7 +158,7 @@ def effective(file: Path | None) -> list[EffectiveValue]:
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
     found = []
-    for path, value in _leaves(dumped, ()):
+    for path, value in leaves(dumped):
         field, below = _field(path)
         # What no text of the settings shows, such as the values of headers, may be keys.
         secret = _is_secret(path) or (bool(below) and not field.repr)
@@ -174,14 +167,6 @@ def effective(file: Path | None) -> list[EffectiveValue]:
         source = variable or ("file" if _sets(document, path) else "default")
         found.append(EffectiveValue(path, shown, source, secret or str(shown).endswith(f"?{MASK}")))
     return found
-
-
-def _leaves(section: Mapping[str, Any], path: Loc) -> Iterator[tuple[Loc, Any]]:
-    for name, value in section.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, (*path, name))
-        else:
-            yield (*path, name), value
 
 
 def _setter(path: Loc, variables: Mapping[Loc, str], target: Loc) -> tuple[str | None, Loc]:

@@ -8,17 +8,16 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects
+from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects, raise_problems
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.experiments import Experiment, ExperimentName, find_misfits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
-from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
+from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -47,10 +46,12 @@ class CacheSettings(Section):
     """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
 
     def contradictions(self) -> Iterator[str]:
-        if not self.semantic_mib and (given := self.find_changed(("threshold", "per_scope"))):
-            yield f"{', '.join(given)}: no effect without the semantic cache; remove, or raise semantic_mib"
-        if not (self.semantic_mib or self.exact_mib) and (given := self.find_changed(("ttl", "clock_bucket"))):
-            yield f"{', '.join(given)}: no effect without caches; remove, or raise exact_mib or semantic_mib"
+        if not self.semantic_mib:
+            own = ("threshold", "per_scope")
+            yield from self.find_unused(own, "without the semantic cache; remove, or raise semantic_mib")
+        if not self.semantic_mib and not self.exact_mib:
+            own = ("ttl", "clock_bucket")
+            yield from self.find_unused(own, "without caches; remove, or raise exact_mib or semantic_mib")
 
 
 class CursorSettings(Section):
@@ -114,8 +115,8 @@ class TelemetrySettings(Section):
     """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
 
     def contradictions(self) -> Iterator[str]:
-        if self.port is None and self.find_changed(["host"]):
-            yield "host: no effect without a port; remove, or set port"
+        if self.port is None:
+            yield from self.find_unused(["host"], "without a port; remove, or set port")
 
     @property
     def indexing_port(self) -> int | None:
@@ -146,7 +147,7 @@ class Settings(Section, BaseSettings):
     profiles: Answer[Profiles] = {}
     recipes: Answer[Recipes] = {}
     decay: Answer[DecaySettings] = DecaySettings()
-    experiments: Answer[Newer[dict[ExperimentName, Experiment]]] = Field(default={})
+    experiments: Answer[Newer[Experiments]] = Field(default={})
     """Name -> another recipe that is tried on some of the queries: in shadow, or mixed with their own."""
     policies: PolicySettings = PolicySettings()
     firewall: Answer[FirewallSettings] = FirewallSettings()
@@ -188,7 +189,13 @@ class Settings(Section, BaseSettings):
                 yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
                 yield "rerank.kind: chat asks a chat model, and chat.kind is none"
-        yield from find_misfits(self.experiments, self.recipes, self.kafka.topics.experiments)
+        if self.experiments and self.kafka.topics.experiments is None:
+            yield "experiments: there is no topic for what they find; set kafka.topics.experiments"
+        for name, each in self.experiments.items():
+            recipe = self.recipes.get(each.recipe)
+            if recipe is not None and (recipe.asks_chat or recipe.picking is not None):
+                which = f"experiments.{name}.recipe: {each.recipe}"
+                yield f"{which} asks a chat model, which no experiment does; name another"
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
             yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from schemas.fields import Documented, Newer, Numeric, Point, walk_fields
+from schemas.fields import Consistent, Documented, Newer, Numeric, Point, raise_problems, walk_fields
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -73,13 +73,7 @@ def dangling(section: Documented, settings: Any, path: str = "") -> Iterator[str
                 yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
 
 
-def raise_problems(problems: Iterable[str]) -> None:
-    """Raise ValueError with the problems, if there are any."""
-    if said := "; ".join(problems):
-        raise ValueError(said)
-
-
-class Section(Numeric):
+class Section(Numeric, Consistent):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
     model_config = ConfigDict(
@@ -93,14 +87,15 @@ class Section(Numeric):
         raise_problems(self.contradictions())
         return self
 
-    def contradictions(self) -> Iterator[str]:
-        """Problems of keys that do not fit each other. All are reported at once."""
-        yield from ()
-
     def find_changed(self, names: Iterable[str]) -> list[str]:
         """Those of these keys whose values are not the defaults."""
         fields = type(self).model_fields
         return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
+
+    def find_unused(self, names: Iterable[str], why: str) -> Iterator[str]:
+        """A problem of those of these keys that are set, if there are any: they have no effect."""
+        if given := self.find_changed(names):
+            yield f"{', '.join(given)}: no effect {why}"
 
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
@@ -153,10 +148,6 @@ class Backend(Section):
     def contradictions(self) -> Iterator[str]:
         if self.api_key_header is not None and self.api_key is None and self.api_key_file is None:
             yield "api_key_header: no effect without a key; remove it, or set api_key or api_key_file"
-
-    def all_headers(self) -> dict[str, str]:
-        """The further headers, those of files among them. Raises OSError if a file can't be read."""
-        return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
 
 
 def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:

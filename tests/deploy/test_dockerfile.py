@@ -218,7 +218,7 @@ def test_what_the_builder_copies_makes_the_application(tmp_path: Path) -> None:
         assert "rankstream = flows.cli.__main__:main" in archive.read(entry_points).decode()
     for package in ("flows", "operators", "schemas"):
         modules = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
-        assert modules | {"flows/cli/console/page/index.html", "flows/cli/console/page/main.js"} <= names
+        assert modules | {"flows/cli/console/index.html", "flows/cli/console/page/main.js"} <= names
 
 
 def test_one_version_everywhere() -> None:

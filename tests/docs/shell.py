@@ -81,6 +81,8 @@ CHECKS: Final[dict[str, Callable[[list[str]], None]]] = {
     "python": _python,
     "kafka-consumer-groups.sh": _offsets,
     **dict.fromkeys(("docker", "kubectl", "helm", "kustomize", "promtool"), _files),
+    # Those of a release of Kafka and of Qdrant, as their own pages start them.
+    **dict.fromkeys(("bin/kafka-storage.sh", "bin/kafka-server-start.sh", "./qdrant"), _any),
     **dict.fromkeys(("awk", "cat", "curl", "echo", "export", "find", "grep", "wc"), _any),
 }
 """Checks for the commands of each program. Those that can run here are run, too: see test_blocks.py."""

@@ -15,7 +15,7 @@ from bench.kafka.broker import Broker
 from flows.cli.experiment import describe_report, make_report
 from operators.experiments.impression import Impression, TokenCodec
 from schemas.preference import PairedRankings, Preference
-from schemas.settings.experiments import Until
+from schemas.settings.ranking import Until
 from tests.docs.pages import DOCS, blocks
 from tests.integration.applications import need
 

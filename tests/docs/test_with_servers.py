@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -69,7 +70,7 @@ class Place:
     @contextmanager
     def flowing(self) -> Iterator[None]:
         """The tutorial's flows, over topics that its command creates."""
-        _, create, flows, _, _ = of("tutorial.md", "console")
+        _, _, create, flows, _, _ = of("tutorial.md", "console")
         made = self.run(create)
         assert re.search(r"created topic \S*queries", made)
         assert not re.search(r"(?m)^error ", made), made
@@ -150,7 +151,7 @@ def story(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_the_tutorial_from_topics_to_an_application(story: Place) -> None:
     """The export is found by both queries, and the application writes its page."""
-    ask = of("tutorial.md", "console")[3]
+    ask = of("tutorial.md", "console")[4]
     told = story.run(ask)
     assert "documents indexed: 4, rejected: 0" in told
     assert len(re.findall(r"│ 1 +│ reset ", told)) == 2
@@ -192,7 +193,7 @@ def assert_written(folder: Path) -> None:
 
 def test_a_document_is_deleted(place: Place) -> None:
     """The commands find the document while it is there, delete it, and find it no more, neither does Qdrant."""
-    deletion, _, ask, count = of("how-to/deleting.md", "console")
+    deletion, _, _, ask, count = of("how-to/deleting.md", "console")
     (place.folder / "faq.jsonl").write_text('{"id": "faq-12", "namespace": "acme", "text": "Hold the button."}')
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
     assert "ok, 1 matching" in place.run(ask)
@@ -204,7 +205,7 @@ def test_a_document_is_deleted(place: Place) -> None:
 
 def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
     """The first command counts and deletes nothing, the second one deletes what is of that customer, and no more."""
-    first, second = of("how-to/deleting.md", "console")[1].text.splitlines()
+    first, second = of("how-to/deleting.md", "console")[2].text.splitlines()
     documents = [
         {"id": f"order-{number}", "namespace": "acme", "customer": f"c-{number}", "text": "."} for number in (17, 18)
     ]
@@ -216,6 +217,23 @@ def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
     assert "1 document deleted" in place.run(second)
     assert "ok, 0 matching" in place.run(f"{ask} id=order-17")
     assert "ok, 1 matching" in place.run(f"{ask} id=order-18")
+
+
+def test_what_an_export_no_longer_has_is_forgotten(place: Place) -> None:
+    """The commands send an export, and delete what was written before a time that the page names."""
+    send, forget = of("how-to/deleting.md", "console")[1].text.splitlines()
+    documents = [{"id": name, "namespace": "weekly", "text": "."} for name in ("gone", "kept")]
+    (place.folder / "gone.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    place.run("rankstream index --config rankstream.yaml --from gone.jsonl")
+    since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    (place.folder / "export.jsonl").write_text(json.dumps(documents[1]))
+    place.run(send)
+    assert "1 document deleted; 1 with a later version stayed" in place.run(
+        re.sub(r"--until \S+", f"--until {since}", forget.replace("acme", "weekly"))
+    )
+    ask = "rankstream query --config rankstream.yaml --namespace weekly --filter"
+    assert "ok, 0 matching" in place.run(f"{ask} id=gone")
+    assert "ok, 1 matching" in place.run(f"{ask} id=kept")
 
 
 def test_a_collection_is_looked_at_and_mended(place: Place) -> None:

@@ -80,6 +80,11 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
             liked = ("--like", "d7", "--like", "d8", "--limit", "30")
             like = json.loads(rankstream(config, "query", *liked, "--json", "--timeout", "60").stdout)
             assert {hit["id"] for hit in like["results"]} == {f"d{n}" for n in range(30)} - {"d7", "d8"}
+            further = json.dumps({"facets": [{"field": "id"}], "order_by": {"field": "updated_at"}, "limit": 2})
+            given = ("blue", "--event", further, "--timeout", "60")
+            counted = json.loads(rankstream(config, "query", *given, "--json").stdout)
+            assert (len(counted["results"]), counted["facets"][0]["more"]) == (2, True)
+            assert "\nid: d0 1, d1 1" in rankstream(config, "query", *given).stdout
             for process in (indexing, running):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE) == 0

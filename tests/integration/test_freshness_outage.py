@@ -13,6 +13,7 @@ from bench.ports import free_port
 from flows.assembly.clients import InProcess
 from flows.process import replica as process
 from flows.process.embedded import Embedded
+from operators.caching.watermark_table import WatermarkTable
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.table_reader import WatermarkReader
 from operators.query.in_flight import InFlight
@@ -203,7 +204,9 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
     def apart(_: object, timeout: float) -> WatermarkReader:
         """A reader that reaches the broker by the proxy."""
         kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{link.port}"})
-        return WatermarkReader(lambda: Librdkafka(kafka).tail(settings.kafka.topics.watermarks), timeout)
+        return WatermarkReader(
+            lambda: Librdkafka(kafka).tail(settings.kafka.topics.watermarks), timeout, WatermarkTable()
+        )
 
     monkeypatch.setattr(process, "WatermarkReader", apart)
     with qdrant_server.running(tmp_path / "engine") as qdrant:

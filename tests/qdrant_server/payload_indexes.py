@@ -6,24 +6,38 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qdrant_edge import (
+    BoolIndexParams,
+    DatetimeIndexParams,
     DisabledStemmer,
+    FloatIndexParams,
     GeoIndexParams,
+    IntegerIndexParams,
+    KeywordIndexParams,
     Language,
     SnowballLanguage,
     SnowballParams,
     StopwordsSet,
+    TextIndexParams,
     TokenizerType,
     UuidIndexParams,
 )
 
-from operators.clients.qdrant_edge import conversions
 from tests.qdrant_server.refusals import bad_request
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.
     from qdrant_edge import PayloadSchemaParams
 
-INDEXES: Mapping[str, Any] = {**conversions.INDEXES, "geo": GeoIndexParams, "uuid": UuidIndexParams}
+INDEXES: Mapping[str, Any] = {
+    "bool": BoolIndexParams,
+    "datetime": DatetimeIndexParams,
+    "float": FloatIndexParams,
+    "geo": GeoIndexParams,
+    "integer": IntegerIndexParams,
+    "keyword": KeywordIndexParams,
+    "text": TextIndexParams,
+    "uuid": UuidIndexParams,
+}
 
 SHORT = "short"
 

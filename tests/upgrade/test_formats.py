@@ -71,5 +71,5 @@ def test_a_watermark_outlives_an_upgrade(name: str) -> None:
     collection, namespace, partition, offset = formats.WATERMARKS[name]
     key, value = WRITTEN["watermarks"][name]
     table = WatermarkTable()
-    assert table.apply(key.encode(), value.encode())
+    table.put(key.encode(), value.encode())
     assert table.of(collection, namespace) == (f"{partition}:{offset}",)

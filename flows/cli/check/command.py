@@ -17,27 +17,17 @@ from flows.cli.output import Config, Json
 from flows.process import logs
 from schemas.settings import load
 
-
-class CheckPart(StrEnum):
-    """Parts that can be checked alone."""
-
-    KAFKA = "kafka"
-    QDRANT = "qdrant"
-    EMBEDDER = "embedder"
-    SPARSE_ENCODER = "sparse_encoder"
-    RERANKER = "reranker"
-    CHAT = "chat"
-    CLOCK = "clock"
-
+CheckPart = StrEnum("CheckPart", ["kafka", "qdrant", "embedder", "sparse_encoder", "reranker", "chat", "clock"])
+"""Parts that can be checked alone."""
 
 CHECKS: Final[Mapping[CheckPart, PartCheck]] = {
-    CheckPart.KAFKA: check_kafka,
-    CheckPart.QDRANT: check_qdrant,
-    CheckPart.EMBEDDER: check_embedder,
-    CheckPart.SPARSE_ENCODER: check_sparse_encoder,
-    CheckPart.RERANKER: check_reranker,
-    CheckPart.CHAT: check_chat,
-    CheckPart.CLOCK: check_clocks,
+    CheckPart.kafka: check_kafka,
+    CheckPart.qdrant: check_qdrant,
+    CheckPart.embedder: check_embedder,
+    CheckPart.sparse_encoder: check_sparse_encoder,
+    CheckPart.reranker: check_reranker,
+    CheckPart.chat: check_chat,
+    CheckPart.clock: check_clocks,
 }
 
 

@@ -20,7 +20,7 @@ _PROBE: Final = "check"
 """End of a transactional id that no replica has."""
 
 
-def check_kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about the broker, and about all that the flows need of it."""
     section = settings.kafka
     try:
@@ -48,7 +48,7 @@ def check_kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     describes = MEMBERS not in missing_features
     yield _group(section, queries, "rankstream run", "error", describes=describes)
     # The credentials of the search flow need not be those of the indexing flow.
-    yield _group(indexing_kafka(settings, in_process), documents, "rankstream index", "warning", describes=describes)
+    yield _group(indexing_kafka(settings), documents, "rankstream index", "warning", describes=describes)
     if TRANSACTIONS not in missing_features:
         yield from _transactions(settings)
 

@@ -100,7 +100,7 @@ def serve_embedded(
 ) -> None:
     """Serve the console of a broker and a flow in this process until a signal; it keeps the last queries' spans."""
     settings = running.settings
-    ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"), client=running.kafka)
+    ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"))
 
     def ask_alone(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         spans.clear()
@@ -111,5 +111,5 @@ def serve_embedded(
 
     overview = Overview(settings, running.in_process, own_broker=True)
     configurations = {"demo": Configuration.of("demo", settings, ask_alone)}
-    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of, running.kafka)
+    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of)
     _serve(ConsoleServer(Console(bench), 0), console)

@@ -50,11 +50,6 @@ class Fates:
     read: int
     grouped_by: str | None
 
-    @property
-    def lost(self) -> list[Fate]:
-        """Those that are not among the results, and those behind the page."""
-        return [fate for fate in self.by_id.values() if fate.rank is None or fate.rank > self.page_end]
-
 
 def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     """The fate of each candidate of the pool. Raises InputError, as ranking it does."""
@@ -167,7 +162,7 @@ _HINTS: Final = {
 
 def to_view(fates: Fates) -> list[dict[str, Any]]:
     """The lost candidates for the page: those behind it by rank, then the dropped ones by stage."""
-    rows = sorted(fates.lost, key=lambda fate: (fate.rank is None, fate.rank or 0))
+    lost = (fate for fate in fates.by_id.values() if fate.rank is None or fate.rank > fates.page_end)
     return [
         {
             "id": fate.id,
@@ -179,7 +174,7 @@ def to_view(fates: Fates) -> list[dict[str, Any]]:
             "legs": {name: rank + 1 for name, (rank, _) in fate.legs.items()},
             "relevance": fate.relevance,
         }
-        for fate in rows
+        for fate in sorted(lost, key=lambda fate: (fate.rank is None, fate.rank or 0))
     ]
 
 

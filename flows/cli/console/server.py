@@ -11,10 +11,9 @@
 import asyncio
 import hmac
 import logging
-import mimetypes
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
@@ -27,16 +26,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, ConsoleSearch
-from flows.cli.console.judgements import JudgementFile
-from flows.cli.console.rules import RuleBook, WrittenRule
 from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.experiment import report_configured
 from flows.cli.query import NoAnswer
+from flows.cli.rules import RuleBook, WrittenRule
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, explain_errors
@@ -111,23 +110,10 @@ class Grade(Strict):
     id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
-    def give(self, judgements: JudgementFile) -> int | None:
-        """Judge, and return the grade before. Raises InputError and OSError."""
-        return judgements.judge(self.text, self.namespace, self.id, self.grade)
-
 
 def refuse(status: int, reason: str) -> Response:
     """An error in words."""
     return Response(orjson.dumps({"error": reason}), status, media_type=_JSON)
-
-
-def read_files() -> dict[str, tuple[str, bytes]]:
-    """The files of the page by their names, each with its media type."""
-    found = {}
-    for file in (files("flows.cli.console") / "page").iterdir():
-        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        found[file.name] = f"{kind}; charset=utf-8", file.read_bytes()
-    return found
 
 
 class Console:
@@ -138,8 +124,8 @@ class Console:
         self.port = 0
         self._bench = bench
         self._origin = origin
-        self._files = read_files()
-        tuner, book = Tuner(bench), RuleBook(bench.main.settings, bench.client)
+        self._html = (files("flows.cli.console") / "index.html").read_bytes()
+        tuner, book, judge = Tuner(bench), RuleBook(bench.main.settings), bench.judgements.judge
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", ConsoleSearch, bench.search),
             ("rank", RankRequest, lambda asked: bench.rank(asked.key, asked.column)),
@@ -150,7 +136,7 @@ class Console:
             ("time", Keyed, lambda asked: bench.time(asked.key)),
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
-            ("judge", Grade, lambda asked: {"before": asked.give(bench.judgements)}),
+            ("judge", Grade, lambda asked: {"before": judge(asked.text, asked.namespace, asked.id, asked.grade)}),
             ("run", BatchRun, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
@@ -169,7 +155,7 @@ class Console:
         self._app = Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/page/{name}", self._file),
+                Mount("/page", StaticFiles(packages=[("flows.cli.console", "page")])),
                 *(Route(f"/api/{name}", self._post(kind, work), methods=["POST"]) for name, kind, work in posts),
                 *(Route(f"/api/{name}", self._get(work)) for name, work in gets.items()),
             ],
@@ -185,14 +171,10 @@ class Console:
                 message["headers"] = [*message.get("headers", ()), *own]
             await send(message)
 
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope)
-        refused = self._refuse_other_host(request) or self._refuse_other_site(request) or self._refuse_stranger(request)
+        answer = next(self._refusals(Request(scope)), self._app)
         # A browser that went away is not news.
         with suppress(ClientDisconnect):
-            await (refused or self._app)(scope, receive, send_guarded)
+            await answer(scope, receive, send_guarded)
 
     @property
     def _hosts(self) -> set[str]:
@@ -201,45 +183,29 @@ class Console:
         hosts = named | ({HOST, "localhost"} if self.port == 80 else set())
         return hosts | ({self._origin.partition("://")[2]} if self._origin is not None else set())
 
-    def _refuse_other_host(self, request: Request) -> Response | None:
-        """The refusal of another host's name: a site that has its name lead here must not become this one's origin."""
+    def _refusals(self, request: Request) -> Iterator[Response]:
+        """The reasons not to answer a request, each of which holds only if those before it do not."""
+        # A site that has its name lead here must not become this one's origin.
         named = request.headers.getlist("host")
-        if len(named) == 1 and named[0].lower() in self._hosts:
-            return None
-        return refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {' or '.join(sorted(self._hosts))} is expected")
-
-    def _refuse_other_site(self, request: Request) -> Response | None:
-        """The refusal of a request that a page of another site may send; its link may open the page."""
+        if len(named) != 1 or named[0].lower() not in self._hosts:
+            yield refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {' or '.join(sorted(self._hosts))} is expected")
+        # A page of another site may send it. Its link may open the page.
         if _crosses(request) and request.url.path != "/":
-            return refuse(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
-        ours = {f"http://{request.headers['host'].lower()}", self._origin}
+            yield refuse(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
+        ours = {f"http://{named[0].lower()}", self._origin}
         if not ours.issuperset(request.headers.getlist("origin")):
-            return refuse(HTTPStatus.FORBIDDEN, "Origin: requests of other sites are refused")
-        return None
-
-    def _refuse_stranger(self, request: Request) -> Response | None:
-        """The refusal of an API request without the token; the page's files hold nothing of anybody's."""
-        if self.token is None or not request.url.path.startswith("/api/"):
-            return None
-        given = request.headers.get(TOKEN, "")
-        if hmac.compare_digest(given.encode(), self.token.encode()):
-            return None
-        why = "the link is of another start of the console: open the one that it printed"
-        return refuse(HTTPStatus.UNAUTHORIZED, why)
+            yield refuse(HTTPStatus.FORBIDDEN, "Origin: requests of other sites are refused")
+        # The page's files hold nothing of anybody's.
+        if self.token is not None and request.url.path.startswith("/api/"):
+            given = request.headers.get(TOKEN, "")
+            if not hmac.compare_digest(given.encode(), self.token.encode()):
+                why = "the link is of another start of the console: open the one that it printed"
+                yield refuse(HTTPStatus.UNAUTHORIZED, why)
 
     async def _page(self, request: Request) -> Response:
-        kind, html = self._files["index.html"]
-        if _crosses(request):
-            # It asks nothing by itself.
-            html = html.replace(b"<body>", b"<body data-linked>", 1)
-        return Response(html, media_type=kind)
-
-    async def _file(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self._files or name == "index.html":
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        kind, content = self._files[name]
-        return Response(content, media_type=kind)
+        # It asks nothing by itself where another site led here.
+        html = self._html.replace(b"<body>", b"<body data-linked>", 1) if _crosses(request) else self._html
+        return Response(html, media_type="text/html")
 
     def _get(self, work: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(_: Request) -> Response:

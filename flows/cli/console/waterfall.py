@@ -15,6 +15,7 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import format_trace_id
 
+from schemas.fields import leaves
 from schemas.result import LEGS, WEIGHED_LEGS
 
 WaterfallRow = dict[str, Any]
@@ -97,18 +98,12 @@ def _stage_row(step: Mapping[str, Any]) -> WaterfallRow:
 _OF_LEG: Final = ("normalised", "weight", "contribution")
 
 
-def _facts(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The values with their names, those within others by a path; nothing for what isn't set."""
-    for name, value in values.items():
-        if path == "" and name == _WORDS:
-            continue
-        label = f"{path}{name}".replace("_", " ")
-        if isinstance(value, Mapping):
-            yield from _facts(value, f"{path}{name}, ")
-        elif isinstance(value, list):
-            yield label, ", ".join(map(str, value))
-        elif value is not None:
-            yield label, value
+    for path, value in leaves({name: each for name, each in values.items() if name != _WORDS}):
+        if value not in (None, {}):
+            said = ", ".join(map(str, value)) if isinstance(value, list) else value
+            yield ", ".join(path).replace("_", " "), said
 
 
 SpansOf = Callable[[str], Sequence[ReadableSpan]]

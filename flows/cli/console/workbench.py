@@ -24,13 +24,12 @@ from flows.cli.console.columns import (
 )
 from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
-from flows.cli.console.rules import put_into_words
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
+from flows.cli.rules import put_into_words
 from operators.caching.bounded import BoundedCache
-from operators.delivery.client import KafkaClient
 from operators.mapping.own_names import OwnNames
 from operators.mapping.rows import rename_columns
 from schemas.errors import DeadLetterClass, InputError, invalid
@@ -100,16 +99,12 @@ class Configuration:
 
 @dataclass
 class Workbench:
-    """The state of one console; the first configuration is that of the flow that it asks.
-
-    `client`: that of a broker in this process.
-    """
+    """The state of one console; the first configuration is that of the flow that it asks."""
 
     configurations: Mapping[str, Configuration]
     judgements: JudgementFile
     overview: Overview
     spans: SpansOf = lambda _: ()
-    client: KafkaClient | None = None
     _recent: BoundedCache[str, Shelved] = field(default_factory=lambda: BoundedCache(_POOLS))
     _lock: Lock = field(default_factory=Lock)
 
@@ -393,10 +388,8 @@ def _failure(result: Mapping[str, Any]) -> str:
     return "; ".join(result.get("warnings") or ()) or str(result["status"])
 
 
-def searcher(
-    settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT, client: KafkaClient | None = None
-) -> Searcher:
-    """A function that asks queries side by side, on any thread; `client`: that of a broker in this process."""
+def searcher(settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT) -> Searcher:
+    """A function that asks queries side by side, on any thread."""
 
     def ask(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]
@@ -404,7 +397,7 @@ def searcher(
         # A client that was kept would have to read all that others were answered in the meantime, too.
         with (
             tracer.start_as_current_span("search") as span,
-            QueryClient.connect(client or connect(settings), settings.topics, tracer) as query_client,
+            QueryClient.connect(connect(settings), settings.topics, tracer) as query_client,
         ):
             found = {result["query_id"]: result for result in query_client.ask(events, timeout)}
         context = span.get_span_context()

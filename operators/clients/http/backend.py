@@ -40,6 +40,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -81,6 +82,7 @@ def _over(task: asyncio.Task[Any] | None) -> bool:
     return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
 
 
+@dataclass(eq=False)
 class Resilient:
     """The endpoint with retries, a retry budget, a breaker and a log of its outages.
 
@@ -88,19 +90,15 @@ class Resilient:
     no event loop, and works on the next when one is closed.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        clock: Callable[[], float] = time.monotonic,
-        jitter: Callable[[float], float] = full_jitter,
-        metrics: BackendMetrics | None = None,
-    ) -> None:
-        metrics = metrics or FlowMetrics(Instruments(), "none").backend(endpoint.name)
-        self.endpoint = endpoint
+    endpoint: Endpoint
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[float], float] = full_jitter
+    metrics: BackendMetrics | None = None
+
+    def __post_init__(self) -> None:
+        endpoint = self.endpoint
         self.name = endpoint.name
-        self._clock = clock
-        self._jitter = jitter
-        self._metrics = metrics
+        self._metrics = self.metrics or FlowMetrics(Instruments(), "none").backend(self.name)
         self._budget = RetryBudget()
         self._breaker = Breaker()
         self._turns = WaitQueue()
@@ -110,20 +108,20 @@ class Resilient:
         self._probing: asyncio.Task[None] | None = None
         self._closed = False
         fields = {"backend": endpoint.name, "address": endpoint.address}
-        self._log = OutageLog(fields, clock, endpoint.dialect.subject)
+        self._log = OutageLog(fields, self.clock, endpoint.dialect.subject)
         self._answered_in: deque[float] = deque(maxlen=16)
         self._answered_at = 0.0
-        metrics.breaker.set_function(lambda: not self._breaker.closed)
+        self._metrics.breaker.set_function(lambda: not self._breaker.closed)
 
     async def ask(self, call: Call[Result], *, timeout: float) -> Result:
         """Make the call, all within `timeout` seconds: what its `read` makes of the answer. Raises BackendError."""
-        deadline = self._clock() + timeout
+        deadline = self.clock() + timeout
         if timeout <= 0:
             raise BackendTimeout(f"{self.name}: no time left", unread=True)
         content = orjson.Fragment(self.endpoint.encode(call.body)) if call.body is not None else None
         self._control = call.control or self._control
         permit = await self._admit(deadline)
-        if permit is None and (asked := self._breaker.pause(self._clock())):
+        if permit is None and (asked := self._breaker.pause(self.clock())):
             raise BackendUnavailable(f"{self.name}: not asked, it wants no call for {asked:.1f} s", unread=True)
         if permit is None and self._breaker.closed:
             raise BackendTimeout(f"{self.name}: not asked, it was busy until the deadline", unread=True)
@@ -142,7 +140,7 @@ class Resilient:
         try:
             while permit is not None:
                 try:
-                    return await self._try(permit, encoded, deadline - self._clock())
+                    return await self._try(permit, encoded, deadline - self.clock())
                 except BackendUnavailable as error:
                     if answered:
                         raise
@@ -180,7 +178,7 @@ class Resilient:
         """Wait for the turn of a call; None if the breaker is open, or at the deadline."""
         breaker, woken = self._breaker, False
         try:
-            while (now := self._clock()) < deadline and not breaker.rests(now):
+            while (now := self.clock()) < deadline and not breaker.rests(now):
                 if pause := breaker.pause(now):
                     if now + pause >= deadline:
                         return None
@@ -211,15 +209,15 @@ class Resilient:
     def _give_turns(self) -> None:
         """Wake the requests that wait: as many as there is room for, or all of them for their refusal."""
         if self._turns:
-            self._turns.wake(math.inf if self._breaker.rests(self._clock()) else self._breaker.room)
+            self._turns.wake(math.inf if self._breaker.rests(self.clock()) else self._breaker.room)
 
     async def _try(self, permit: Permit, call: Call[Result], timeout: float) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
-        started = self._clock()
+        started = self.clock()
         try:
             request = call.method, call.path, call.body
             answer = await self.endpoint.call(*request, timeout=timeout, repeatable=call.repeatable)
-            took = self._clock() - started
+            took = self.clock() - started
             value = call.read(answer)
         except BackendTimeout as error:
             self._metrics.failed(error.reason)
@@ -227,7 +225,7 @@ class Resilient:
             raise
         except asyncio.CancelledError:
             # Before the deadline it says nothing: others of its query failed, or the process ends.
-            if at_deadline(self._clock() - started, timeout):
+            if at_deadline(self.clock() - started, timeout):
                 self._report_late(permit, BackendTimeout(f"{self.name}: no answer in time"), call, timeout)
             raise
         except BackendError as error:
@@ -236,12 +234,12 @@ class Resilient:
         else:
             self._metrics.answered(took)
             self._answered_in.append(took)
-            self._answered_at = self._clock()
+            self._answered_at = self.clock()
             self._breaker.succeed(permit)
             self._log.succeeded(call.path, reads=call.repeatable)
             return value
         # Raised out here, where nothing is chained to it.
-        raise await self._attribute(permit, failure, call, timeout - (self._clock() - started))
+        raise await self._attribute(permit, failure, call, timeout - (self.clock() - started))
 
     def _report(self, permit: Permit, error: BackendError, call: Call[Any]) -> None:
         self._log.failed(error, call.path, reads=call.repeatable)
@@ -249,9 +247,9 @@ class Resilient:
         if alive or error.blame in {Blame.REQUEST, Blame.CONFIGURATION}:
             self._breaker.succeed(permit)
         elif error.status == HTTPStatus.TOO_MANY_REQUESTS:
-            self._breaker.throttle(permit, self._clock(), error.retry_after)
+            self._breaker.throttle(permit, self.clock(), error.retry_after)
         else:
-            self._breaker.fail(permit, self._clock(), error.retry_after)
+            self._breaker.fail(permit, self.clock(), error.retry_after)
         self._probe()
 
     async def _attribute(self, permit: Permit, error: BackendError, call: Call[Any], timeout: float) -> BackendError:
@@ -260,7 +258,7 @@ class Resilient:
         if control is None or error.suspect not in {Blame.UNKNOWN, Blame.REQUEST}:
             self._report(permit, error, call)
             return error
-        if _over(self._controlling) and (self._controlling is None or self._clock() >= self._answered_control + FRESH):
+        if _over(self._controlling) and (self._controlling is None or self.clock() >= self._answered_control + FRESH):
             self._controlling = asyncio.create_task(self._judge(control))
 
         controlling, judged = self._controlling, error
@@ -284,19 +282,19 @@ class Resilient:
     async def _judge(self, control: Call[Any]) -> bool | None:
         """The same as `_answers`, whose success is remembered: a probe's says nothing of this task."""
         answered = await self._answers(control)
-        self._answered_control = self._clock() if answered else -math.inf
+        self._answered_control = self.clock() if answered else -math.inf
         return answered
 
     async def _answers(self, control: Call[Any]) -> bool | None:
         """True if the backend answers the control request; None if it takes too long to tell."""
-        started = self._clock()
+        started = self.clock()
         timeout = max(_CONTROL_TIMEOUT, 2 * self._slowest)
         try:
             control.read(await self.endpoint.call("POST", control.path, control.body, timeout=timeout))
         except BackendError as error:
             self._metrics.failed(error.reason)
             return None if isinstance(error, BackendTimeout) else False
-        self._metrics.answered(self._clock() - started)
+        self._metrics.answered(self.clock() - started)
         return True
 
     def _probe(self) -> None:
@@ -310,7 +308,7 @@ class Resilient:
         interval = REST
         while not self._breaker.closed:
             await asyncio.sleep(interval)
-            if self._breaker.closed or self._breaker.rests(self._clock()) or self._breaker.room <= 0:
+            if self._breaker.closed or self._breaker.rests(self.clock()) or self._breaker.room <= 0:
                 continue
             interval = min(2 * interval, LONGEST_INTERVAL)
             permit = self._breaker.begin()
@@ -319,13 +317,13 @@ class Resilient:
                     self._breaker.succeed(permit)
                     self._log.succeeded(control.path)
                 else:
-                    self._breaker.fail(permit, self._clock())
+                    self._breaker.fail(permit, self.clock())
             finally:
                 self._end(permit)
 
     def _report_late(self, permit: Permit, error: BackendTimeout, call: Call[Any], given: float) -> None:
         """Report a time-out, if it is the backend's fault."""
-        now, slowest = self._clock(), self._slowest
+        now, slowest = self.clock(), self._slowest
         if given >= slowest or now - self._answered_at > SILENCE * slowest:
             self._breaker.fail(permit, now)
             self._probe()
@@ -337,8 +335,8 @@ class Resilient:
         doubtful = failure.suspect is Blame.UNKNOWN
         if doubtful or not self._breaker.closed or (failures == TRIES and not throttled):
             return None
-        pause = max(self._jitter(longest_pause(failures)), failure.retry_after)
-        if self._clock() + pause >= deadline or not (throttled or self._budget.take()):
+        pause = max(self.jitter(longest_pause(failures)), failure.retry_after)
+        if self.clock() + pause >= deadline or not (throttled or self._budget.take()):
             return None
         return pause
 

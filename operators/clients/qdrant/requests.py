@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 import orjson
 
 from operators.query.search import map_filters
+from operators.runtime.batching.policy import chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ class Limits:
     def _condition(self, condition: Mapping[str, Any], most: int) -> Mapping[str, Any]:
         match condition:
             case {"has_id": list(values)} if len(values) > most:
-                return {"should": [{"has_id": part} for part in _divide(values, most)]}
+                return {"should": [{"has_id": part} for part in chunks(values, most)]}
             case {"match": {"any": list(values)}} if len(values) > most:
-                return {"should": [{**condition, "match": {"any": part}} for part in _divide(values, most)]}
+                return {"should": [{**condition, "match": {"any": part}} for part in chunks(values, most)]}
             case {"nested": {"key": key, "filter": inner}}:
                 return {"nested": {"key": key, "filter": self.filter(inner)}}
         return self.filter(condition) if condition.keys() <= CLAUSES else condition
@@ -74,10 +75,6 @@ class Limits:
 
 CLAUSES: Final = frozenset({"must", "should", "must_not"})
 """The clauses of a filter."""
-
-
-def _divide(values: list[Any], most: int) -> list[list[Any]]:
-    return [values[start : start + most] for start in range(0, len(values), most)]
 
 
 def _least(strict: Mapping[str, Any], *names: str) -> int | None:

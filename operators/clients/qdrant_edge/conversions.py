@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import qdrant_edge as edge
 
 from operators.clients.http.dialect import fit_float32
 from operators.clients.qdrant.requests import CLAUSES
-
-_MATCHES: Final[Mapping[str, Any]] = {
-    "any": edge.MatchAny,
-    "phrase": edge.MatchPhrase,
-    "prefix": edge.MatchPrefix,
-    "text": edge.MatchText,
-    "value": edge.MatchValue,
-}
 
 
 def read_filter(body: Mapping[str, Any] | None) -> edge.Filter | None:
@@ -31,7 +23,7 @@ def read_filter(body: Mapping[str, Any] | None) -> edge.Filter | None:
 
 
 def make_filter(body: Mapping[str, Any]) -> edge.Filter:
-    """The filter; raises TypeError, KeyError or ValueError for a condition that rankstream does not write."""
+    """The filter; raises TypeError, AttributeError or ValueError for a condition that rankstream does not write."""
     if not body.keys() <= CLAUSES:
         raise ValueError("the engine has no such condition")
     clauses: dict[str, Any] = {clause: list(map(_condition, conditions)) for clause, conditions in body.items()}
@@ -43,7 +35,8 @@ def _condition(body: Mapping[str, Any]) -> edge.ConditionType:
         case {"key": str(key), "match": match}:
             ((kind, value),) = match.items()
             # The engine's binding takes Python's bool for an integer, and numpy's for what it is.
-            return edge.FieldCondition(key, match=_MATCHES[kind](np.bool_(value) if isinstance(value, bool) else value))
+            wanted = np.bool_(value) if isinstance(value, bool) else value
+            return edge.FieldCondition(key, match=getattr(edge, f"Match{kind.capitalize()}")(wanted))
         case {"key": str(key), "range": bounds}:
             of_times = any(isinstance(bound, str) for bound in bounds.values())
             return edge.FieldCondition(key, range=(edge.RangeDateTime if of_times else edge.RangeFloat)(**bounds))
@@ -108,15 +101,6 @@ class VectorSchema:
         return checked
 
 
-INDEXES: Mapping[str, Any] = {
-    "bool": edge.BoolIndexParams,
-    "datetime": edge.DatetimeIndexParams,
-    "float": edge.FloatIndexParams,
-    "geo": edge.GeoIndexParams,
-    "integer": edge.IntegerIndexParams,
-    "keyword": edge.KeywordIndexParams,
-    "text": edge.TextIndexParams,
-}
 HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
 
 
@@ -138,7 +122,7 @@ def index_params(schema: Mapping[str, Any]) -> edge.PayloadSchemaParams:
     options = {name: value for name, value in schema.items() if name != "type"}
     if "tokenizer" in options:
         options["tokenizer"] = getattr(edge.TokenizerType, options["tokenizer"].capitalize())
-    params: edge.PayloadSchemaParams = INDEXES[schema["type"]](**options)
+    params: edge.PayloadSchemaParams = getattr(edge, f"{schema['type'].capitalize()}IndexParams")(**options)
     return params
 
 

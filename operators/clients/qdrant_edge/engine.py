@@ -25,6 +25,7 @@ from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant_edge.conversions import VectorSchema, index_params, make_filter, read_filter
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
+from operators.runtime.batching.policy import chunks
 from schemas.errors import BackendError, BackendTimeout
 
 SEARCHES_A_CALL: Final = 8
@@ -50,10 +51,9 @@ class EngineClient(QdrantClient):
         self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
     ) -> None:
         deadline = now() + timeout
-        for start in range(0, len(points), POINTS_A_CALL):
+        for some in chunks(points, POINTS_A_CALL):
             await asyncio.sleep(0)
-            upsert = partial(_upsert, points[start : start + POINTS_A_CALL], condition)
-            self._run(collection, upsert, deadline)
+            self._run(collection, partial(_upsert, some, condition), deadline)
 
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         deadline = now() + timeout

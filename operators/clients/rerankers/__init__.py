@@ -5,8 +5,7 @@ batches them, bounds the calls in flight, and splits what is too much for one ca
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from operators.access.firewall import AccessFilter
@@ -42,12 +41,6 @@ class RerankRequest:
         """The point ids of the documents, and of their neighbours where these count."""
         around = (id_ for own in self.documents for id_ in self.neighbours.get(own, ())) if self.context else ()
         return list(dict.fromkeys((*self.documents, *around)))
-
-    def part(self, start: int, stop: int) -> "RerankRequest":
-        """The same for the documents from `start` to before `stop` alone."""
-        if start == 0 and stop >= len(self.documents):
-            return self
-        return replace(self, documents=dict(islice(self.documents.items(), start, stop)))
 
 
 Reads = Literal["text", "tokens", "stored_tokens"]

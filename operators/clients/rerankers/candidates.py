@@ -1,7 +1,7 @@
 """The batching policy of rerankers: the candidates of many queries in calls of bounded size."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Final
@@ -73,7 +73,7 @@ class Candidates(BatchingPolicy[RerankRequest, Scores]):
         return counts
 
     def part(self, query: RerankRequest, start: int, stop: int) -> RerankRequest:
-        return query.part(start, stop)
+        return replace(query, documents=dict(islice(query.documents.items(), start, stop)))
 
     def combine(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
         scores = dict(query.known)

@@ -23,6 +23,7 @@ from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Call
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Scores, SomeScores
+from operators.runtime.batching.policy import by_key
 from schemas.errors import BackendBadResponse, BackendError, Blame
 from schemas.fields import MAX_FLOAT32
 
@@ -169,10 +170,8 @@ class HttpReranker:
                 scores = await self.backend.ask(self._call(requests, self._control), timeout=timeout)
                 whole.extend(scores)
                 return [None] * len(documents)
-            ids: dict[int, tuple[RerankRequest, list[str]]] = {}
-            for request, id_ in some:
-                ids.setdefault(id(request), (request, []))[1].append(id_)
-            parts = [replace(of, documents={id_: of.documents[id_] for id_ in those}) for of, those in ids.values()]
+            asked = by_key(some, lambda each: id(each[0])).values()
+            parts = [replace(of[0][0], documents={id_: each.documents[id_] for each, id_ in of}) for of in asked]
             left = deadline - time.monotonic()
             found = await self.backend.ask(self._call(parts, self._control), timeout=left)
             return [scores.get(id_) for part, scores in zip(parts, found, strict=True) for id_ in part.documents]

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -61,6 +61,7 @@ class WeightedQuery:
         return float(products.max(axis=1).sum(dtype=np.float64)) / self.total
 
 
+@dataclass(eq=False)
 class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
@@ -70,29 +71,23 @@ class LateInteraction:
     computation; and the reranker has at most `searches` requests under way, 0 or less is no bound.
     """
 
-    def __init__(
-        self,
-        client: QdrantClient,
-        embedder: str,
-        *,
-        using: str | None = "tokens",
-        idf: TokenIdf | None = None,
-        on_the_fly: TokenVectors | None = None,
-        has_token: Callable[[str], bool] = lambda text: not is_blank(text),
-        queries: int = 32,
-        searches: int = 0,
-    ) -> None:
-        self.model = f"late-interaction:{embedder}"
-        self.reads: Reads = "stored_tokens" if on_the_fly is None else "tokens"
-        together = queries if on_the_fly is None else 1
+    client: QdrantClient
+    embedder: str
+    _: KW_ONLY
+    using: str | None = "tokens"
+    idf: TokenIdf | None = None
+    on_the_fly: TokenVectors | None = None
+    has_token: Callable[[str], bool] = lambda text: not is_blank(text)
+    queries: int = 32
+    searches: int = 0
+
+    def __post_init__(self) -> None:
+        self.model = f"late-interaction:{self.embedder}"
+        self.reads: Reads = "stored_tokens" if self.on_the_fly is None else "tokens"
+        together = self.queries if self.on_the_fly is None else 1
         self.capacity = Capacity(queries=together, documents=DOCUMENTS, whole=True, apart="collection")
-        self._client = client
-        self._using = using
-        self._idf = idf
-        self._on_the_fly = on_the_fly
-        self._has_token = has_token
-        bounded = on_the_fly is not None and searches > 0
-        self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
+        bounded = self.on_the_fly is not None and self.searches > 0
+        self._searching = asyncio.Semaphore(self.searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
@@ -110,18 +105,18 @@ class LateInteraction:
 
     async def aclose(self) -> None:
         """Stop the computation under way; client and embedder are their makers' to close."""
-        if self._on_the_fly is not None:
-            await self._on_the_fly.aclose()
+        if self.on_the_fly is not None:
+            await self.on_the_fly.aclose()
 
     async def _weigh(self, request: RerankRequest, timeout: float) -> WeightedQuery:
         embedding = request.embedding
         if embedding is None or embedding.tokens is None or not len(embedding.tokens):
             raise BackendBadResponse("late interaction: the query has no token vectors")
         tokens = embedding.tokens
-        if self._idf is None or not embedding.token_ids:
+        if self.idf is None or not embedding.token_ids:
             return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
         where = request.collection, request.namespace
-        weights = await self._idf.weights(
+        weights = await self.idf.weights(
             *where, embedding.token_ids, access=request.access, watermark=request.watermark, timeout=timeout
         )
         return WeightedQuery.of(tokens, weights)
@@ -130,7 +125,7 @@ class LateInteraction:
         self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
     ) -> list[Hits | BackendError | None]:
         """The hits among each request's documents in Qdrant; None if Qdrant isn't asked."""
-        if self._using is None:
+        if self.using is None:
             return [None] * len(requests)
         pairs = enumerate(zip(requests, queries, strict=True))
         asked = {
@@ -143,7 +138,7 @@ class LateInteraction:
             async with self._searching:
                 bodies, left = list(searches.values()), deadline - time.monotonic()
                 if left > 0:
-                    answers = await self._client.query_batch(requests[0].collection, bodies, timeout=left)
+                    answers = await self.client.query_batch(requests[0].collection, bodies, timeout=left)
                 else:
                     answers = [BackendTimeout("late interaction: no turn in time")] * len(bodies)
             found = dict(zip(searches, answers, strict=True))
@@ -153,12 +148,12 @@ class LateInteraction:
 
     async def _compare_here(self, request: RerankRequest, query: WeightedQuery, deadline: float) -> Hits:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
-        assert self._using is not None
+        assert self.using is not None
         ids, access = request.read, request.access
         only = None if access is None else PayloadTest(sorted(access.reads), lambda _, payload: access.permits(payload))
         async with self._searching:
             left = deadline - time.monotonic()
-            vectors = await self._client.vectors(request.collection, ids, self._using, only=only, timeout=left)
+            vectors = await self.client.vectors(request.collection, ids, self.using, only=only, timeout=left)
 
         def scores() -> list[float]:
             return [query.score(np.asarray(vector, np.float16)) * query.total for vector in vectors.values()]
@@ -174,7 +169,7 @@ class LateInteraction:
             must += request.access.conditions()
         return {
             "query": query.tokens,
-            "using": self._using,
+            "using": self.using,
             "filter": {"must": must},
             "limit": len(ids),
             "with_payload": False,
@@ -197,13 +192,13 @@ class LateInteraction:
         if not others:
             return _with_context(request, scores)
         # In threads: long documents take tens of milliseconds, in which the loop has other calls to serve.
-        if self._on_the_fly is None:
-            if await asyncio.to_thread(lambda: any(map(self._has_token, others.values()))):
+        if self.on_the_fly is None:
+            if await asyncio.to_thread(lambda: any(map(self.has_token, others.values()))):
                 # Leaving them out would judge them irrelevant, and they were not read.
                 share = f"{len(others)} of {len(request.documents)}"
                 raise NoTokenVectors(f"late interaction: {share} documents have no token vectors")
             return SomeScores(_with_context(request, scores), frozenset(others))
-        vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
+        vectors = await self.on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         empty = frozenset(id_ for id_, text in others.items() if not len(vectors[text]))
         computed = await asyncio.to_thread(
             lambda: {id_: query.score(vectors[text]) for id_, text in others.items() if id_ not in empty}

@@ -6,7 +6,7 @@ them, too: where time is short, a request is then answered for its first units a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -16,6 +16,7 @@ from schemas.errors import BackendError
 Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 
 class Waiting(NamedTuple, Generic[Request]):
@@ -83,6 +84,19 @@ class Whole(BatchingPolicy[Request, Outcome]):
         return [1 for _ in islice(waiting, self.max_batch)]
 
 
+def chunks(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    """The items in their order, `size` at a time; fewer in the last chunk."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def by_key(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items of each key, in their order."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
 def divide(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -> list[Sequence[Item]]:
     """Bisection: the batches that a refused one is sent as, in the items' order; none if it cannot be divided.
 
@@ -90,5 +104,5 @@ def divide(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -
     calls. None either if they would be more than `most` batches.
     """
     size = 1 if len(items) <= singly else len(items) - len(items) // 2
-    parts = [items[start : start + size] for start in range(0, len(items), size)] if len(items) > 1 else []
+    parts = chunks(items, size) if len(items) > 1 else []
     return parts if most is None or len(parts) <= most else []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from flows.assembly.clients import Clients, InProcess, make_embedder
+from flows.assembly.clients import Clients, InProcess, make_cross_encoder, make_embedder
 from operators.clients.http.transport import proxy_for
 from operators.clients.rerankers.listwise import FORM
 from operators.telemetry.metrics import FlowMetrics, Instruments
@@ -110,6 +110,14 @@ def test_what_no_request_can_carry_is_refused_at_start(section: dict[str, Any], 
     with pytest.raises(ConfigError, match=path) as caught:
         asyncio.run(embed({"kind": "openai", "url": "http://backend.test", **section}))
     assert "one" not in str(caught.value)
+
+
+def test_a_file_of_the_reranker_is_named_by_its_section() -> None:
+    """The key that is to be corrected is one of `rerank`, whatever the backend is called in metrics."""
+    section = {"kind": "tei", "url": "http://backend.test", "header_files": {"x-tenant": "/does/not/exist"}}
+    settings = load(None, {"qdrant": {"url": "http://q"}, "rerank": section})
+    with pytest.raises(ConfigError, match=r"^rerank\.header_files: /does/not/exist"):
+        make_cross_encoder(settings, InProcess(settings), METRICS)
 
 
 @pytest.fixture(scope="module")

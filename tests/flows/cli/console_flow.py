@@ -52,13 +52,12 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
         index_once(flow, "shop", lambda: enumerate(documents, 1), "1", index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings
-            ask = searcher(settings.kafka, TracerProvider().get_tracer("console"), client=flow.kafka)
+            ask = searcher(settings.kafka, TracerProvider().get_tracer("console"))
             other = load(None, {"qdrant": {"url": "http://127.0.0.1:9"}, "recipes": {"plain": {"stages": ["rrf"]}}})
             bench = Workbench(
                 {"shop": Configuration.of("shop", settings, ask), "other": Configuration.of("other", other, None)},
                 JudgementFile(directory / "qrels.txt", directory / "queries.jsonl"),
                 Overview(settings, flow.in_process, own_broker=True),
-                client=flow.kafka,
             )
             with serving(bench) as served:
                 yield served

@@ -73,6 +73,16 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     assert err == "warning: profile [x]: not configured\n"
 
 
+def test_facets_stand_below_the_results(told: tuple[io.StringIO, io.StringIO]) -> None:
+    """A line each: values or ranges with their counts, and dots where there are more."""
+    facets = [
+        {"field": "brand", "values": [{"value": "Sony", "count": 14}, {"value": "[b]JBL", "count": 3}], "more": True},
+        {"field": "price", "ranges": [{"bounds": {"lt": 50}, "count": 7}], "more": False},
+    ]
+    print_result({**RESULT, "facets": facets}, "harbor", as_json=False)
+    assert "\nbrand: Sony 14, [b]JBL 3, …\nprice: {'lt': 50} 7\n" in told[0].getvalue()
+
+
 def test_the_count_below_the_results_contradicts_none_of_them() -> None:
     """Results by meaning alone match no word; a query that was not searched has no count."""
     hits = [{**RESULT["results"][0], "rank": rank} for rank in (1, 2)]
@@ -92,6 +102,13 @@ def test_the_documents_of_a_group_stand_below_their_result() -> None:
     first, second = [line.split() for line in lines if "[b]d" in line or "part" in line]
     assert first[1:6:2] == ["1", "[b]d", "0.500"]
     assert [each for each in second if each != "│"] == ["part", "0.250", "3.500", "quay"]
+
+
+def test_a_long_id_leaves_room_for_the_text() -> None:
+    """It stands whole below the text."""
+    uuid = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
+    shown = printed(answer_table({**RESULT, "results": [{**HIT, "id": uuid, "text": "The quay of the harbor"}]}, "q"))
+    assert ("The quay of the harbor" in shown, uuid in shown, "document" in shown) == (True, True, False)
 
 
 def test_a_leg_that_found_nothing_has_no_column(told: tuple[io.StringIO, io.StringIO]) -> None:

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from flows.cli.console import server as console_server
-from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_files
+from flows.cli.console.server import MAX_BODY, Console, ConsoleServer
 from flows.cli.console.workbench import TracedResults
 from flows.cli.query import NoAnswer
 from flows.process.http_server import ServedConnection
@@ -44,7 +44,8 @@ class Elements(HTMLParser):
 
 def scripts() -> Mapping[str, str]:
     """The page's scripts by their names."""
-    return {name: content.decode() for name, (_, content) in read_files().items() if name.endswith(".js")}
+    page = (files("flows.cli.console") / "page").iterdir()
+    return {file.name: file.read_text(encoding="utf-8") for file in page if file.name.endswith(".js")}
 
 
 def test_only_the_pages_own_files_run(served: Served) -> None:
@@ -79,7 +80,7 @@ def test_the_page_says_what_every_status_means() -> None:
 
 def test_every_field_has_a_label() -> None:
     """Each input of the first page has a label, which a screen reader reads."""
-    found = Elements((files("flows.cli.console") / "page" / "index.html").read_text(encoding="utf-8")).found
+    found = Elements((files("flows.cli.console") / "index.html").read_text(encoding="utf-8")).found
     fields = {attributes["id"] for tag, attributes in found if tag in {"input", "select"}}
     assert fields == {"text", "namespace", "limit"}
     assert {attributes["for"] for tag, attributes in found if tag == "label"} == fields

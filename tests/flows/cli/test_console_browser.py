@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from selenium.webdriver import Keys
 
+from flows.assembly.delivery import connect
 from flows.cli.console.columns import to_cards
 from operators.delivery.client import ProducerRecord
 from operators.evaluation.metrics import parse_qrels
@@ -273,9 +274,7 @@ def experiments(browser: Browser) -> None:
     """See which recipe users prefer so far, by namespace and kind of query, and that another one has no query yet."""
     topics = browser.served.bench.main.settings.kafka.topics
     comparisons, preferences = with_kinds(300)
-    client = browser.served.bench.client
-    assert client is not None
-    with closing(client.plain_producer()) as producer:
+    with closing(connect(browser.served.bench.main.settings.kafka).plain_producer()) as producer:
         for topic, records in ((topics.experiments, comparisons), (topics.preferences, preferences)):
             values = [each.model_dump_json(exclude_none=True).encode() for each in records]
             producer.send([ProducerRecord(str(topic), b"", value) for value in values])

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from bench.ports import free_port
-from flows.cli.console.rules import RuleBook, WrittenRule, describe_rule
+from flows.cli.rules import RuleBook, WrittenRule, describe_rule
 from schemas.errors import FatalDelivery, InputError
 from schemas.rule import Rule
 from schemas.settings import load

@@ -64,7 +64,7 @@ def test_rejected_documents_are_told_by_place_and_reason(kafka_settings: KafkaSe
     documents = [(f"page: {3 * number}.ü", {"id": f"d{number}"}) for number in range(8)]
     with applying(kafka_settings, frozenset({b"d2", b"d5"})):
         for _ in range(2):
-            ingested = ingest(kafka_client(kafka_settings), kafka_settings.topics, documents, lambda *_: None, WITHIN)
+            ingested = ingest(kafka_settings, documents, lambda *_: None, WITHIN)
             wrong = [
                 RejectedDocument(f"page: {at}.ü", id_, "invalid", "text: missing")
                 for at, id_ in ((6, "d2"), (15, "d5"))
@@ -77,12 +77,10 @@ def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettin
     """Every document is in the topic once, keyed by its id, and applied on return; the progress ends with that."""
     told: list[tuple[int, int]] = []
     documents = [{"id": f"d{number}", "text": random.Random(number).randbytes(500).hex()} for number in range(12_000)]
-    topics = kafka_settings.topics
     with applying(kafka_settings) as keys:
         for again in (1, 2):
-            client = kafka_client(kafka_settings)
             numbered = enumerate(documents, 1)
-            ingested = ingest(client, topics, numbered, lambda *moved: told.append(moved), WITHIN)
+            ingested = ingest(kafka_settings, numbered, lambda *moved: told.append(moved), WITHIN)
             assert ingested == Ingested(len(documents), [])
             assert sorted(keys) == sorted(document["id"].encode() for document in documents * again)
     assert told[-1] == (len(documents), len(documents))
@@ -93,23 +91,22 @@ def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettin
 def test_a_group_that_does_not_move_is_said(kafka_settings: KafkaSettings) -> None:
     """Without the indexing flow it ends, and says what may be missing."""
     with pytest.raises(FatalDelivery, match="no document was applied for 1 s: is the indexing flow running"):
-        ingest(kafka_client(kafka_settings), kafka_settings.topics, [(1, {"id": "a"})], lambda *_: None, 1)
+        ingest(kafka_settings, [(1, {"id": "a"})], lambda *_: None, 1)
 
 
 @pytest.mark.both_clients
 def test_a_transaction_of_another_producer_is_waited_for(kafka_settings: KafkaSettings) -> None:
     """While it is open, documents behind it aren't applied, and not counted so; its end is nothing to wait for."""
-    client, topics = kafka_client(kafka_settings), kafka_settings.topics
-    with indexing(kafka_settings, topics.documents) as other, applying(kafka_settings) as keys:
-        ingest(client, topics, [(1, {"id": "a"})], lambda *_: None, WITHIN)
+    with indexing(kafka_settings, kafka_settings.topics.documents) as other, applying(kafka_settings) as keys:
+        ingest(kafka_settings, [(1, {"id": "a"})], lambda *_: None, WITHIN)
         for partition in (0, 1):
             other.write(b"other", 1, partition)
             # Its key may lead to either partition.
             documents = [(number, {"id": f"b{number}"}) for number in range(20)]
             with pytest.raises(FatalDelivery, match="no document was applied for 1 s"):
-                ingest(client, topics, documents, lambda *_: None, 1)
+                ingest(kafka_settings, documents, lambda *_: None, 1)
             other.abort()
-        ingested = ingest(client, topics, [(1, {"id": "c"})], lambda *_: None, WITHIN)
+        ingested = ingest(kafka_settings, [(1, {"id": "c"})], lambda *_: None, WITHIN)
         assert ingested.applied == 1
         assert keys[-1] == b"c"
 
@@ -118,4 +115,4 @@ def test_a_document_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSe
     """It ends the ingestion, and isn't counted as produced."""
     large = {"id": "large", "text": random.Random(0).randbytes(1_500_000).hex()}
     with pytest.raises(FatalDelivery, match="larger than the topic takes"):
-        ingest(kafka_client(kafka_settings), kafka_settings.topics, [(1, large)], lambda *_: None, WITHIN)
+        ingest(kafka_settings, [(1, large)], lambda *_: None, WITHIN)

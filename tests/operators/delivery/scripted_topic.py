@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
+from operators.caching.watermark_table import WatermarkTable
 from operators.delivery.client import ConsumerRecord, TopicPartition, TopicReader
 from operators.delivery.table_reader import WatermarkReader
 from schemas.errors import RetriableDelivery
@@ -77,7 +78,7 @@ class ScriptedTail:
 @contextmanager
 def reading(topic: Topic, timeout: float = WITHIN) -> Iterator[WatermarkReader]:
     """A running reader, closed at the end; every tail is closed then."""
-    reader = WatermarkReader(lambda: cast("TopicReader", ScriptedTail(topic)), timeout)
+    reader = WatermarkReader(lambda: cast("TopicReader", ScriptedTail(topic)), timeout, WatermarkTable())
     reader.start()
     try:
         yield reader

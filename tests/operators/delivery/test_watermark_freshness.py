@@ -16,6 +16,7 @@ from anyio.from_thread import start_blocking_portal
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
+from operators.caching.watermark_table import WatermarkTable
 from operators.delivery import topics
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
@@ -39,7 +40,7 @@ CALL_TIMEOUT = 0.3
 @contextmanager
 def reading(client: KafkaClient, settings: KafkaSettings, timeout: float) -> Iterator[WatermarkReader]:
     """A running reader of the watermarks topic, closed at the end."""
-    reader = WatermarkReader(lambda: client.tail(settings.topics.watermarks), timeout)
+    reader = WatermarkReader(lambda: client.tail(settings.topics.watermarks), timeout, WatermarkTable())
     reader.start()
     try:
         yield reader

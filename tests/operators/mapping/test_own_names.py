@@ -93,7 +93,7 @@ def test_a_document_returns_as_it_was_sent(
     row = {name: value for name, value in row.items() if name not in columns or name in columns.values()}
     payload = rename_columns(row, columns)
     before = copy.deepcopy(payload)
-    [hit] = OwnNames(columns).write({"results": [{"id": "a", "payload": payload}]})["results"]
+    [hit] = OwnNames(columns).write({"results": [{"id": "a", "payload": payload}], "warnings": []})["results"]
     assert hit == {"id": "a", "payload": row}
     assert payload == before
 

@@ -9,7 +9,7 @@ from operators.access.firewall import AccessFilter
 from operators.access.indexes import RANGES
 from operators.clients.qdrant.answers import ValueCounts
 from operators.query.backend_answers import Hits
-from operators.query.facets import Matching, count_facets
+from operators.query.facets import count_facets
 from operators.query.search import Count, Found, Program, Words
 from schemas.facets import Facet
 from schemas.result import FACETS
@@ -65,9 +65,17 @@ def test_encodings_of_a_string_are_one_value() -> None:
     values = [{"value": forms[0], "count": 5}, {"value": "Bose", "count": 4}]
     assert ended.value.value.counts.facets[0]["values"] == values
     payloads: list[Mapping[str, Any]] = [{"namespace": "acme", "brand": each} for each in (forms, forms[1])]
-    matching = Matching({}, lambda: returning(Hits(["a", "b"], [1, 1], payloads)), capable())
+    found = Hits(["a", "b"], [1, 1], payloads)
     with pytest.raises(StopIteration) as read:
-        next(count_facets([Facet(field="brand")], lambda _: matching, frozenset(), AccessFilter("acme")))
+        next(
+            count_facets(
+                [Facet(field="brand")],
+                lambda _: ({}, lambda: returning(found)),
+                frozenset(),
+                AccessFilter("acme"),
+                capable(),
+            )
+        )
     assert read.value.value.counts.facets[0]["values"] == [{"value": forms[0], "count": 2}]
 
 

@@ -54,13 +54,14 @@ def test_columns_are_read_for_explanations_only() -> None:
         yield from (1, 2)
 
     read: list[bool] = []
-    Run(Facts()).explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
+    Run(Facts()).rescore(Dedupe(), candidates, (5.0, 6.0), {"column": column()}, {"shared": 0})
     assert not read
     run = Run(Facts(), ScoreExplanations({}))
-    run.explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
+    run.rescore(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
     assert run.explanations is not None
     assert [
         (id_, step["input"], step["output"], step["values"])
         for id_, explanation in run.explanations.by_id.items()
         for step in explanation.stages
-    ] == [("a", 2.0, 3.0, {"column": 1, "shared": 0}), ("b", 1.0, 4.0, {"column": 2, "shared": 0})]
+    ] == [("a", 5.0, 3.0, {"column": 1, "shared": 0}), ("b", 6.0, 4.0, {"column": 2, "shared": 0})]
+    assert [each.score for each in candidates] == [3.0, 4.0]

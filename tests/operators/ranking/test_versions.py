@@ -128,14 +128,19 @@ def test_where_nothing_is_known_of_words_nothing_changes() -> None:
 
 
 def test_similarity_by_hand() -> None:
-    """Of 4 terms of both titles 3 are shared, of 8 terms in all 5: 3/4 * the root of 5/8. Without titles, the root of
-    the share of all terms.
+    """Of 5 terms of both titles 3 are shared, of 9 terms in all 5: 3/5 * the root of 5/9. A title that adds to the
+    other one is the same, and without titles it is the root of the share of all terms.
     """
     asked = [
-        document("a", 1.0, 0, title=[1, 2, 3], text=[2, 5, 6, 7]),
+        document("a", 1.0, 0, title=[1, 2, 3, 9], text=[2, 5, 6, 7]),
         document("b", 1.0, 1, title=[1, 2, 3, 4], text=[5, 6, 8]),
+        document("c", 1.0, 2, title=[1, 2, 3], text=[5, 6, 8]),
     ]
-    assert find_alike(asked, [(0, 1)]) == {"a": {"b": pytest.approx(3 / 4 * math.sqrt(5 / 8))}}
+    assert find_alike(asked, [(0, 1)]) == {"a": {"b": pytest.approx(3 / 5 * math.sqrt(5 / 9))}}
+    assert find_alike(asked, [(0, 2), (1, 2)]) == {
+        "a": {"c": pytest.approx(math.sqrt(5 / 8))},
+        "b": {"c": pytest.approx(math.sqrt(6 / 7))},
+    }
     bare = [document("a", 1.0, 0, title=[], text=[1, 2]), document("b", 1.0, 1, title=[], text=[2, 3])]
     assert find_alike(bare, [(0, 1)]) == {"a": {"b": pytest.approx(math.sqrt(1 / 3))}}
     assert find_alike([asked[0], bare[0]], [(0, 1)]) == {}

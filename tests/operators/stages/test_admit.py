@@ -15,11 +15,10 @@ from operators.query.collection import Capabilities
 from operators.query.field_map import SAME, FieldMap
 from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
-from operators.text.terms import trigrams_of_query
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load
-from schemas.settings.qdrant import Bm25Settings, Vectors
+from schemas.settings.qdrant import Bm25Settings
 from schemas.settings.ranking import PROFILES
 from tests.operators.runtime.flowing import items
 from tests.operators.samples import STRICT, admission, capable, decoder, message, query
@@ -57,13 +56,6 @@ def test_the_terms_are_the_texts() -> None:
     assert ADMIT(asked).retrieval.terms == analyser.query("running cats")
     assert asked.retrieval.words == analyser.words("running cats")
     assert asked.outcome.warnings == []
-
-
-def test_trigrams_are_of_words_as_documents_have_them() -> None:
-    """Not of the parts of a name: the trigrams of a document are of its whole words."""
-    fuzzy = QdrantSettings(url="http://qdrant", vectors=Vectors(fuzzy="trigrams"))
-    asked = admission(catalogue=Catalogue(UNASKED, fuzzy))(query(text="the JavaScirpt wi-fi course"))
-    assert asked.retrieval.trigrams == trigrams_of_query(["javascirpt", "course"])
 
 
 @pytest.mark.parametrize(("lang", "words"), [(None, ["red"]), ("fr", ["or"]), ("de-AT", ["or", "red"])])

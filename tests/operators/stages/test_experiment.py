@@ -38,8 +38,7 @@ from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.preference import PairedRankings
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import PolicySettings
-from schemas.settings.experiments import Experiment
-from schemas.settings.ranking import PROFILES
+from schemas.settings.ranking import PROFILES, Experiment
 from tests.operators.samples import admission, answers, decoder, message, origin, output_record, searches, way_out
 
 NOBODY: Any = None

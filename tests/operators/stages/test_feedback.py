@@ -24,7 +24,7 @@ LENGTH = 1000
 MAX_BYTES = 20_000
 TOKEN = TOKENS.write(impression())
 DECODER = FeedbackDecoder(MAX_BYTES, TOKENS)
-FINALISER = FeedbackFinaliser("preferences", way_out(tells=False))
+FINALISER = FeedbackFinaliser(way_out(tells=False))
 OWN = {"token": TOKEN, "action": "click"}
 UBI = {
     "action_name": "click",
@@ -119,6 +119,7 @@ class Joined:
         self.at_end: tuple[float, frozenset[Origin]] = (0.0, frozenset())
         self.running = 1
         self.join = Join(
+            "preferences",
             lambda: windows or Windows(LENGTH, 30, 100),
             lambda: self.at_end,
             lambda of: of.epoch == self.running,

@@ -19,7 +19,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage
 from operators.stages.fuse import Fuzzy, add_leg, complete_legs, fuse, rank_hits, take_over
 from operators.stages.leg import SearchLeg, pass_by
-from operators.text.terms import QueryWord, SparseVector
+from operators.text.terms import QueryWord, SparseVector, trigrams_of_query
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import LegStatus
@@ -131,8 +131,7 @@ def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     """One whose words were all found passes it by, and so do what was answered and what has no trigrams."""
     spelt, misspelt, without, answered = (asked() for _ in range(4))
     misspelt.retrieval.words = [*WORDS, QueryWord("lmap", [8], len(TERMS), 1)]
-    without.retrieval.searches = {"keyword": Search(lambda: nearest([{"query": []}]), without.trace)}
-    without.retrieval.words, without.retrieval.trigrams = misspelt.retrieval.words, None
+    without.retrieval.words = [QueryWord("a2", [8], 0, 1)]
     answered.retrieval.searches, answered.answered = None, True
     keyword = Scripted("keyword", NOBODY, Bounds(30, 64, 8), hits=hits({"a": [1, 2, 3, 5]}))
     fuzzy = Heard("fuzzy", NOBODY, Bounds(30, 64, 8))
@@ -154,6 +153,17 @@ def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     assert answered.outcome.legs == {}
 
 
+def test_it_is_asked_for_the_words_that_no_candidate_has() -> None:
+    """The trigrams of the others would find what is like any word of the query; without any it is not asked."""
+    each = asked()
+    each.retrieval.found = {"keyword": Found(hits({"a": [1, 5], "b": [2]}))}
+    assert stage().request(complete_legs(each))
+    assert each.retrieval.trigrams == trigrams_of_query(["desk"])
+    each = asked()
+    each.retrieval.found = {"keyword": Found(hits({"a": [1, 2, 3]}))}
+    assert stage().request(complete_legs(each)) is None
+
+
 def test_a_lost_leg_of_a_misspelt_query_is_told() -> None:
     """The query is answered with what the others found, and says what is missing."""
     each = asked()
@@ -171,6 +181,15 @@ def test_a_query_whose_other_legs_are_lost_is_asked_before_it_fails() -> None:
         each.retrieval.found = {"keyword": BackendTimeout("late")}
         assert stage().request(take_over(each))
         assert rank_hits(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
+
+
+def test_a_query_of_numbers_whose_legs_are_lost_is_not_asked() -> None:
+    """It has no trigrams: it fails with its other legs."""
+    each = asked()
+    each.retrieval.words, each.retrieval.trigrams = [QueryWord("a2", [8], 0, 1)], None
+    each.retrieval.found = {"keyword": BackendTimeout("late")}
+    assert stage().request(complete_legs(each)) is None
+    assert each.outcome.failed
 
 
 def test_what_may_not_be_seen_is_no_candidate_of_it() -> None:

@@ -75,13 +75,13 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.failed: set[str] = set()
         self.left: dict[str, Any] = {}
         self.requests: dict[str, RerankRequest] = {}
-        capacity = Capacity(queries=3, documents=4, apart="namespace")
+        self.candidates = Candidates(Capacity(queries=3, documents=4, apart="namespace"))
         asking = Asking(
             lambda name: ("rerank", self.requests[name]),
             self.call,
             Bounds(1000, 1, 2),
             self.deadlines.__getitem__,
-            policy=Candidates(capacity),
+            policy=self.candidates,
         )
         self.dispatcher = Dispatcher(asking, cast("EventLoopThread", self.turned), self.turned.loop.time)
 
@@ -143,7 +143,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             elif isinstance(outcome, PartialScores):
                 request = self.requests[item]
                 assert len(outcome) >= 2
-                assert outcome == right(request.part(0, len(outcome)))
+                assert outcome == right(self.candidates.part(request, 0, len(outcome)))
                 assert outcome.unread == list(request.documents)[len(outcome)]
                 assert item in self.failed or self.deadlines[item] < math.inf
             else:

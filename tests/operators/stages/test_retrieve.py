@@ -21,7 +21,7 @@ from operators.stages.fetch import Fetching
 from operators.stages.fuse import rank_hits, take_over
 from operators.stages.leg import SearchLeg, Together
 from operators.text.expression import parse
-from operators.text.terms import SparseVector
+from operators.text.terms import QueryWord, SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
@@ -236,18 +236,21 @@ def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason 
     assert warned == (["no_sparse_vector"] if reason is Reason.NO_SPARSE_VECTOR else [])
 
 
-def misspelt(trigrams: SparseVector | None, *, able: bool | None = True, **event: Any) -> InFlight:
-    """A query of the default recipe, with its trigrams; `able`: the collection has them, None: none are configured."""
+def misspelt(*words: str, able: bool | None = True, **event: Any) -> InFlight:
+    """A query of the default recipe, with its words; `able`: the collection has trigrams, None: none are configured."""
     asked = embedded(**event)
     asked.retrieval.capabilities = capable(fuzzy=able)
-    asked.retrieval.trigrams = trigrams
+    asked.retrieval.words = [QueryWord(word, [place], place, 1) for place, word in enumerate(words)]
     return asked
 
 
 def test_the_fuzzy_leg_searches_by_trigrams() -> None:
-    """By the configured vector, in what the query may see; the profile without a model has it, too."""
-    for asked in (misspelt(ENCODED), misspelt(ENCODED, profile="fast", recipe="hybrid")):
+    """By the configured vector, in what the query may see, and by the trigrams that it has when it is searched; the
+    profile without a model has it, too.
+    """
+    for asked in (misspelt("lamp"), misspelt("lamp", profile="fast", recipe="hybrid")):
         written = SEARCHES.write(asked)
+        asked.retrieval.trigrams = ENCODED
         search, keyword = body(written["fuzzy"]), body(written[KEYWORD])
         assert search["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
         assert (search["using"], search["filter"]) == ("fuzzy", keyword["filter"])
@@ -256,10 +259,10 @@ def test_the_fuzzy_leg_searches_by_trigrams() -> None:
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (misspelt(None, able=None), None),
-        (misspelt(None, able=False), Reason.NO_SPARSE_VECTOR),
-        (misspelt(None), Reason.NO_TERMS),
-        (misspelt(ENCODED, recipe="rrf"), None),
+        (misspelt(able=None), None),
+        (misspelt("lamp", able=False), Reason.NO_SPARSE_VECTOR),
+        (misspelt(), Reason.NO_TERMS),
+        (misspelt("lamp", recipe="rrf"), None),
     ],
 )
 def test_a_fuzzy_leg_that_is_not_asked_says_why(asked: InFlight, reason: Reason | None) -> None:

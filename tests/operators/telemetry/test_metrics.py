@@ -146,7 +146,10 @@ def test_what_is_watched_is_asked_for_at_every_scrape() -> None:
     """In flight, credit, the worker's idleness and a breaker have the value of the moment."""
     instruments, now = Instruments(), {"in_flight": 3, "open": False}
     metrics = FlowMetrics(instruments, "search")
-    metrics.watch(lambda: int(now["in_flight"]), lambda: 512 - int(now["in_flight"]), lambda: 0.5, 30.0)
+    metrics.in_flight[()].set_function(lambda: int(now["in_flight"]))
+    metrics.credit[()].set_function(lambda: 512 - int(now["in_flight"]))
+    metrics.idle[()].set_function(lambda: 0.5)
+    metrics.idle_limit[()].set(30.0)
     metrics.backend("qdrant").breaker.set_function(lambda: bool(now["open"]))
     found = samples(scraped(instruments).text)
     assert (value(found, "rankstream_in_flight"), value(found, "rankstream_credit")) == (3, 509)

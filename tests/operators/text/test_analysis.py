@@ -248,6 +248,10 @@ def test_forms_by_hand() -> None:
     assert read("816.418.00.1", query=False) == [("816418001", 0, 1)]
     assert read("made in the US", query=False) == [("us", 3, 1)]
     assert read("MADE IN THE US", query=False) == []
+    assert read("size L, padded (M)") == [("l", 1, 1), ("m", 3, 1)]
+    assert read("vitamin A", query=False) == [("a", 1, 1)]
+    assert read("A lamp. A shade\nA bulb for what I do", query=False) == []
+    assert read("SIZE L", query=False) == []
     assert read("an O'Reilly's book", query=False) == [("oreilly", 1, 2)]
     assert read("Google+ and C++", query=False) == [("google+", 0, 1)]
 

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.collections.analysers import CURRENT, Bm25
 from operators.text.analysis import analyse
-from operators.text.terms import MOST_TRIGRAMS, SparseVector, trigrams, trigrams_of_document, trigrams_of_query
+from operators.text.terms import (
+    MOST_TRIGRAMS,
+    SparseVector,
+    trigrams,
+    trigrams_of_document,
+    trigrams_of_query,
+    without_forms,
+)
 
 texts = st.text(max_size=60)
 
@@ -92,6 +100,12 @@ def test_a_query_has_a_bounded_number() -> None:
     assert asked is not None
     assert len(asked.indices) == MOST_TRIGRAMS
     assert trigrams_of_query(["5x6", "ab"]) is None
+
+
+def test_trigrams_are_of_words_as_documents_have_them() -> None:
+    """Not of the parts of a name: the trigrams of a document are of its whole words."""
+    asked = Bm25(analysis=CURRENT).words("the JavaScirpt wi-fi course")
+    assert [*without_forms(asked)] == ["javascirpt", "wi", "fi", "course"]
 
 
 def score(query: str, text: str) -> float:
