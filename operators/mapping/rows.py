@@ -52,9 +52,11 @@ def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str,
     return reduce(lambda event, name: merge_objects(event, nest(name, inside[name])), inside, event)
 
 
-def nest(path: str, value: Any) -> dict[str, Any]:
+def nest(path: str, value: Any) -> Any:
     """The value in the objects on the way to it."""
-    return reduce(lambda inner, name: {name: inner}, reversed(names_of(path)), value)
+    for name in reversed(names_of(path)):
+        value = {name: value}
+    return value
 
 
 def unwrap(row: dict[str, Any]) -> dict[str, Any]:
