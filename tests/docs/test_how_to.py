@@ -90,9 +90,8 @@ def test_own_names_are_in_queries_and_results(tmp_path: Path) -> None:
     assert isinstance(document, DocumentInFlight)
     assert (document.event.id, document.event.text) == (sent.pop("nid"), sent["content"].pop("body"))
     stored = {name: value for name, value in payload(document).items() if name in document.event.model_fields_set}
-    [hit] = names.write({"results": [{"id": stored.pop("id"), "text": stored.pop("text"), "payload": stored}]})[
-        "results"
-    ]
+    hits = [{"id": stored.pop("id"), "text": stored.pop("text"), "payload": stored}]
+    [hit] = names.write({"results": hits, "warnings": []})["results"]
     assert hit["payload"] == sent
     event = QueryEvent.model_validate(names.read(json.loads(asked.text)))
     assert event.order_by is not None
