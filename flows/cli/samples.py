@@ -96,7 +96,8 @@ class Sample:
     def infer(self, given: Mapping[str, str] | None = None) -> DocumentMapping:
         """The mapping; `given` has the columns of roles, "" for none. Raises InputError without a document."""
         if not self.documents:
-            raise InputError(DeadLetterClass.INVALID, f"{self.name}: there is no document in it")
+            why = f": {self.skipped[0]}" if self.skipped else ""
+            raise InputError(DeadLetterClass.INVALID, f"{self.name}: there is no document in it{why}")
         layout, given = self.layout, given or {}
         if layout is not None and len(layout.ids) == 1:
             given = {**given, "id": ""}

@@ -122,3 +122,15 @@ def test_the_configuration_is_read_back_as_it_was_meant() -> None:
     assert {name: read["qdrant"][name] for name in said["qdrant"]} == said["qdrant"]
     assert load(None, read).documents.formats["Preis_EUR"] == "decimal_comma"
     assert "# empty: 1 documents have neither title nor text" in written
+
+
+def test_a_file_of_wrong_records_alone_says_why(tmp_path: Path) -> None:
+    """The first reason, with its line."""
+    (tmp_path / "export.csv").write_text('a;b\n1;"x\n2;y\n')
+    done = CliRunner().invoke(
+        command_line(), ["init", str(tmp_path / "export.csv"), "--write", "-"], env={"COLUMNS": "300"}
+    )
+    assert done.exit_code == 1
+    assert (
+        "there is no document in it: line 2, document without id: invalid: a quote is open up to line 3" in done.output
+    )
