@@ -216,6 +216,8 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
     """Key -> the comment above it."""
     formatted = [each for each in mapping.profiles if each.name in mapping.documents.get("formats", {})]
     examples = [f"{each.column} {json.dumps(each.values[0], ensure_ascii=False)[:40]}" for each in formatted[:3]]
+    several = "lang" not in mapping.roles and len(mapping.languages) > 1
+    own = " A field lang with that of each document finds more: docs/how-to/languages.md." if several else ""
     marked = "is searched and shown as text. keep_original: true keeps it, too."
     return {
         "envelope": "Rows of a database, as Debezium writes them.",
@@ -231,7 +233,7 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
         "read_fields": "Fields that the models read. Documents that differ in one of them, such as the sizes of an"
         " article, are no duplicates.",
         "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
-        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.",
+        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.{own}",
         "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"
         " this one.",
     }

@@ -9,7 +9,6 @@ identifiers add terms, and nothing to its length.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, islice
 from typing import Any, Final
 
 import qdrant_edge
@@ -35,9 +34,6 @@ _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
-
-_TELLING: Final = 200
-"""Words of a document at most that tell its language."""
 
 _ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
@@ -104,20 +100,11 @@ class Bm25:
             each = [self.document(join_fields(payload, [column])).indices for column in COLUMNS]
             return self.document(join_fields(payload, COLUMNS)), list(each)
         texts = [(join_fields(payload, [field]), weight) for field, weight in self.fields.items()]
-        return self._weigh(texts, self._language_of(payload.get(LANG), (text for text, _ in texts)))
+        return self._weigh(texts, self._language(payload.get(LANG)))
 
     def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
         texts = ((_readable(join_fields(payload, [field])), weight) for field, weight in self.fields.items())
         return trigrams_of_document(list(texts))
-
-    def _language_of(self, lang: object, texts: Iterable[str]) -> str:
-        """The language of a document; of one that says none, that of the most stop words, as of a query."""
-        if self._is_mixed and not lang:
-            words = islice(chain.from_iterable(split_words(text.lower()) for text in texts), _TELLING)
-            counts = Counter(language for word in words for language in self._stopped_in(word))
-            # Of several the collection's own goes first.
-            return max((self.settings.language, *sorted(counts)), key=counts.__getitem__)
-        return self._language(lang)
 
     def _language(self, lang: object) -> str:
         """The language of a document: `de-AT` is that of `de` unless it has its own."""

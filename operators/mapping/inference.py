@@ -4,8 +4,8 @@ Rules:
 - Documents with an id and a text are in rankstream's own form: these fields have the roles of their names.
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
-- Of a language that the field names, each with documents and an analyser is configured. Without such a field, those of
-  many texts are: the index then tells the language of each text.
+- Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
+  commonest of the texts is that of all.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -38,9 +38,6 @@ ENGLISH: Final = "english"
 _MOST_INDEXES: Final = 24
 _MOST_BYTES: Final = Limits.model_fields["max_document_bytes"].default
 _MOST_LANGUAGES: Final = 8
-_SPOKEN: Final = 0.1
-"""Share of texts from which their language counts, where no field names it."""
-
 _MARKED: Final = 0.01
 """Share of texts with markup from which a field is read as such."""
 
@@ -290,9 +287,8 @@ def _languages(named: Mapping[str, FieldProfile]) -> tuple[dict[str, Any], Seque
         found = languages.detect_all(
             " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in set().union(*texts)
         )
-        many = [name for name, count in found if count >= _SPOKEN * sum(count for _, count in found)] or [ENGLISH]
-        several = {languages.code(name): name for name in sorted(many[1:_MOST_LANGUAGES])}
-        return _drop_empty({"language": many[0] if many[0] != ENGLISH else None, "languages": several}), found
+        base = found[0][0] if found else ENGLISH
+        return {"language": base} if base != ENGLISH else {}, found
     found = _count(said)
     analysers = {tag: name for tag, _ in found if (name := languages.analyser(tag)) is not None}
     totals = Counter[str]()

@@ -55,11 +55,6 @@ def analyser(value: str) -> str | None:
     return LANGUAGE_OF.get(value.lower()) or LANGUAGE_OF.get(value[:_CODE].lower())
 
 
-def code(language: str) -> str:
-    """The code of a language that has an analyser."""
-    return next(written for written, name in LANGUAGE_OF.items() if name == language and len(written) == _CODE)
-
-
 def detect(text: str) -> str | None:
     """The language of a text; None where too few of its words are frequent ones of any."""
     words = Counter(word.lower() for word in _WORD.findall(text[:4000])[:_MOST_WORDS])

@@ -188,9 +188,9 @@ class Bm25Settings(Section):
     language: Language = "english"
     """Language of stemming and stop words; none: neither."""
     languages: dict[str, Language] = Field(default={}, max_length=8)
-    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. A document
-    without `lang` is in the one that its stop words tell. Default: none, all documents are in `language`. Queries are
-    searched in each language. Set it if documents are in several languages."""
+    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. Default: none,
+    all documents are in `language`. Queries are searched in each language. Set it if documents are in several
+    languages."""
     accents: Literal["keep", "fold"] = "keep"
     """fold: accents do not count, `cafe` finds `café`. Default: keep. German umlauts always have two-letter forms."""
 
