@@ -112,11 +112,11 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
 
     e is the sum, over the query's units that the candidate has, of information * support. The information of a unit is
     (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the information of the other
-    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A candidate of one
-    atom alone is no measure for the others, if some have more. A unit that a candidate has in its text alone, while
-    others have it elsewhere, is a mention: a quarter of the unit, as its own support and as that of others. Where
-    nothing is known of the candidates' words nothing changes. Candidates that a stage left out stay a measure, so both
-    gains are the same. Source: own.
+    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A unit that a
+    candidate has in its text alone, while others have it elsewhere, is a mention: a quarter of the unit, as its own
+    support and as that of others. A candidate of less than two atoms is no measure for the others, if some have more.
+    Where nothing is known of the candidates' words nothing changes. Candidates that a stage left out stay a measure, so
+    both gains are the same. Source: own.
     """
     matches = run.facts.matches
     again = run.evidence is not None
