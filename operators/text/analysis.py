@@ -14,8 +14,9 @@ Rules:
 - White space joins words with a digit and short words: in a document only those in capitals, units behind a number,
   and the x between two numbers, so that prose makes no forms. A query's words of letters are joined as evidence.
 - Only hyphens, white space and parentheses join two digits, and only in a form of LONG characters or more: `10 5` is
-  not 105, and times and dates with slashes are not joined.
-- A number of ZEROS digits or more behind leading zeros is a form without them.
+  not 105, and times and dates with slashes are not joined. A slash joins them behind a letter: `F-3382/07`.
+- A number of ZEROS digits or more behind leading zeros is a form without them, and one of as many with its zeros behind
+  letters: `ORA-01555` is ora1555, too.
 - Chinese, Japanese, Thai, Lao, Khmer, Burmese and Korean become overlapping pairs of characters, Korean of syllables. A
   vowel sign belongs to its letter; marks that separate words for the engine, such as tones, are left out.
 Source: the word delimiters of Apache Lucene's WordDelimiterGraphFilter; numbers, units and joins are own.
@@ -87,6 +88,7 @@ _WITHIN: Final = re.compile(r"[^\n]?\(|[\w,:;&/)][^\S\n]")
 """The two characters before a word that begins no sentence."""
 
 _DIGIT: Final = re.compile(r"\d")
+_LEADING: Final = re.compile(rf"(?<![\d.])(?=\d{{{ZEROS}}})0+(?!$)")
 
 
 class Token(NamedTuple):
@@ -283,7 +285,8 @@ class _Reader:
             sign = self._text[one.end : other.start]
             if one.text[-1].isdecimal() and other.text[0].isdecimal():
                 risky = True
-                text = text if sign == "-" else None
+                # A number behind a letter is no date.
+                text = text if sign == "-" or (sign == "/" and words[0].text[0].isalpha()) else None
             elif sign == "'" and not self._query and (self._is_clitic(one) or self._is_clitic(other)):
                 text = None
         if text is not None and (len(text) > LONGEST or (risky and len(text) < LONG)):
@@ -364,9 +367,10 @@ def _sizes(number: Token, unit: Token) -> Iterator[Token]:
 
 
 def _without_zeros(chunk: _Chunk, least: int) -> Iterator[Token]:
-    """A number behind leading zeros, if it has `least` digits."""
-    text = chunk.text
-    if text is not None and text[0] == "0" and text.isdecimal() and len(short := text.lstrip("0")) >= least:
+    """A form whose number has no leading zeros: behind letters, or if it has `least` digits without them."""
+    text = chunk.text or ""
+    short = _LEADING.sub("", text)
+    if short != text and (len(short) >= least or not short.isdecimal()):
         yield _token(chunk)._replace(text=short)
 
 

@@ -144,7 +144,8 @@ _SPELLINGS: Final = (
     " mg milligram milligramm milligramme; g gr gram gramm gramme; kg kilo kilogram kilogramm kilogramme; lb pound;"
     " oz ounce; w watt; kw kilowatt; wh; kwh; v volt; kv; a amp ampere ampère; ma; mah; ah;"
     " hz hertz; khz kilohertz; mhz megahertz; ghz gigahertz;"
-    " kb kilobyte; mb megabyte mo; gb gigabyte go; tb terabyte to; bar; psi; db decibel"
+    " kb kilobyte; mb megabyte mo; gb gigabyte go; tb terabyte to;"
+    " kib kibibyte; mib mebibyte; gib gibibyte; tib tebibyte; bar; psi; db decibel"
 )
 UNITS: Final[Mapping[str, str]] = {
     name: sign
@@ -157,8 +158,9 @@ _METRIC: Final = {
     **{sign: ("m", Decimal(factor)) for sign, factor in (("mm", "0.001"), ("cm", "0.01"), ("dm", "0.1"))},
     **{sign: ("kg", Decimal(factor)) for sign, factor in (("mg", "0.000001"), ("g", "0.001"))},
     **{sign: ("l", Decimal(factor)) for sign, factor in (("ml", "0.001"), ("cl", "0.01"), ("dl", "0.1"))},
+    **{sign: ("mib", Decimal(2) ** power) for sign, power in (("kib", -10), ("gib", 10), ("tib", 20))},
 }
-"""The base unit of each metric one that is smaller, and its size in that."""
+"""The base unit of each metric one that is smaller, and of binary ones, and its size in that."""
 
 
 def normal_number(written: str) -> str:

@@ -244,7 +244,12 @@ def test_forms_by_hand() -> None:
     assert read("2,50 kg") == [("2.5kg", 0, 2)]
     assert read("30 cm") == [("30cm", 0, 2), ("0.3m", 0, 2)]
     assert read('6.7"') == [("6.7in", 0, 1)]
+    assert read("0.75 GiB")[-1] == ("768mib", 0, 3)
     assert read("00165314") == [("165314", 0, 1)]
+    assert read("01555") == []
+    assert read("ORA-01555") == [("ora01555", 0, 2), ("ora1555", 0, 2)]
+    assert read("F-3382/07") == [("f338207", 0, 3)]
+    assert read("24/12/2024") == []
     assert read("816.418.00.1", query=False) == [("816418001", 0, 1)]
     assert read("made in the US", query=False) == [("us", 3, 1)]
     assert read("MADE IN THE US", query=False) == []

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from operators.text.folding import NUMBER, UNITS, normal_number, sizes
 
 UNIT = st.sampled_from(sorted(UNITS))
-METRIC = {"mm": "m", "cm": "m", "dm": "m", "mg": "kg", "g": "kg", "ml": "l", "cl": "l", "dl": "l"}
+METRIC = {
+    "mm": "m",
+    "cm": "m",
+    "dm": "m",
+    "mg": "kg",
+    "g": "kg",
+    "ml": "l",
+    "cl": "l",
+    "dl": "l",
+    **dict.fromkeys(("kib", "gib", "tib"), "mib"),
+}
 DECIMALS = st.decimals(0, 10**6, places=3)
 
 
