@@ -20,16 +20,11 @@ from operators.ranking.candidate import Candidate, Leg, best_first
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, QueryUnit, Run
 from operators.text.words import is_spelt
-from schemas.document import TEXT
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
 _NAME: Final = 3
 """Atoms from which on a form is a name with its stop words; of two, such as `setup`, most are verbs."""
-
-_BODY: Final = frozenset({TEXT})
-_MENTION: Final = 0.25
-"""The part of a word that a candidate has in its text alone, while another has it in its title or another field."""
 
 NEAR: Final = 0.4
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
@@ -112,11 +107,9 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
 
     e is the sum, over the query's units that the candidate has, of information * support. The information of a unit is
     (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the information of the other
-    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A unit that a
-    candidate has in its text alone, while others have it elsewhere, is a mention: a quarter of the unit, as its own
-    support and as that of others. A candidate of less than two atoms is no measure for the others, if some have more.
-    Where nothing is known of the candidates' words nothing changes. Candidates that a stage left out stay a measure, so
-    both gains are the same. Source: own.
+    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A candidate of one
+    atom alone is no measure for the others, if some have more. Where nothing is known of the candidates' words nothing
+    changes. Candidates that a stage left out stay a measure, so both gains are the same. Source: own.
     """
     matches = run.facts.matches
     again = run.evidence is not None
@@ -140,15 +133,10 @@ def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
     """The evidence of a query's units, as `coverage` says; `exponent` is that of their rarity."""
     there = [unit for unit in units if unit.fields]
     columns: dict[str, int] = {}
-    cells = [
-        (row, columns.setdefault(id_, len(columns)), _MENTION if _BODY.issuperset(fields) else 1.0)
-        for row, unit in enumerate(there)
-        for id_, fields in unit.fields.items()
-    ]
+    having = [[columns.setdefault(id_, len(columns)) for id_ in unit.fields] for unit in there]
     has = np.zeros((len(there), len(columns)))
-    rows, places, said = zip(*cells, strict=True) if cells else ((), (), ())
-    has[rows, places] = said
-    has /= has.max(axis=1, keepdims=True, initial=_MENTION)
+    for row, places in zip(has, having, strict=True):
+        row[places] = 1.0
     information = np.array([unit.rarity**exponent for unit in there])
     support = _find_support(there, information, has) if there else has
     sums = (information[:, np.newaxis] * support).sum(axis=0)
@@ -158,7 +146,7 @@ def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
 def _find_support(
     units: Sequence[QueryUnit], information: NDArray[np.float64], has: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The support of each unit, a row, in each candidate, a column; `has` is the part of the unit that it has.
+    """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit.
 
     The atoms of an identifier, such as `1440p`, support each other, and need the support that the identifier needs.
     """
@@ -173,7 +161,7 @@ def _find_support(
     ahead = np.concatenate((nothing, known.cumsum(axis=0)))
     behind = np.concatenate((known[::-1].cumsum(axis=0)[::-1], nothing))
     firsts = [units[place].first for place in atoms]
-    several = has[atoms].sum(axis=0) >= 2
+    several = has[atoms].sum(axis=0) > 1
     support: NDArray[np.float64] = has
     alike = [units]
     if whole:

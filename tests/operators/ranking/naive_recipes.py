@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     max_distance: float = 0.0
     neutral: float | None = None
     vectors: naive_similarity.Vectors = MappingProxyType({})
-    words: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
+    words: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
@@ -59,31 +59,22 @@ def judged(
 
 
 def cover(pairs: Pairs, asked: Asked, counted: Sequence[str], weight: float = 0.5) -> Pairs:
-    """Weight * e / (1 + e): e sums, over each one's words, information * support, as the counted documents say.
-
-    A word in the text alone is a quarter of one, if it stands elsewhere in another document.
-    """
+    """Weight * e / (1 + e): e sums, over each one's words, information * support, as the counted documents say."""
 
     def rarity(frequency: int) -> float:
         return math.log(1 + (len(counted) - frequency + 0.5) / (frequency + 0.5))
 
-    having = {word: {id_: found[id_] for id_ in found if id_ in counted} for word, found in asked.words.items()}
+    having = {word: [id_ for id_ in found if id_ in counted] for word, found in asked.words.items()}
     says = {word: (rarity(len(found)) / rarity(1)) ** 3 for word, found in having.items() if found}
 
-    def part(word: str, id_: str) -> float:
-        if id_ not in having[word]:
-            return 0.0
-        elsewhere = [other for other, fields in having[word].items() if set(fields) != {"text"}]
-        return 0.25 if elsewhere and id_ not in elsewhere else 1.0
-
     def others(word: str, id_: str) -> float:
-        return sum(value * part(other, id_) for other, value in says.items() if other != word)
+        return sum(value for other, value in says.items() if other != word and id_ in having[other])
 
     def support(word: str, id_: str) -> float:
         most = max(others(word, each) for each in measures)
-        return min(part(word, id_), others(word, id_) / most) if most > 0 else part(word, id_)
+        return min(1.0, others(word, id_) / most) if most > 0 else 1.0
 
-    several = [id_ for id_ in counted if sum(part(word, id_) for word in says) >= 2]
+    several = [id_ for id_ in counted if sum(id_ in having[word] for word in says) > 1]
     measures = several or counted
     evidence = {
         id_: sum(value * support(word, id_) for word, value in says.items() if id_ in having[word]) for id_, _ in pairs

@@ -76,20 +76,6 @@ def test_partial_support_by_hand() -> None:
     assert found["c"] == gain(2 * TWO**3 * TWO**3 / (TWO**3 + 1))
 
 
-def test_a_mention_is_a_quarter() -> None:
-    """a and b have lamp and red, b in its text alone: there each is a quarter, and supports the other by that. A word
-    and a mention are no measure, so the lamp of c has a quarter of the support that d's `red` gives.
-    """
-    found = gains(Matches.of_words({"lamp": {"a": ["title"], "b": ["text"]}, "red": {"a": ["title"], "b": ["text"]}}))
-    assert found["a"] == gain(2 * TWO**3)
-    assert found["b"] == gain(2 * TWO**3 / 4)
-    found = gains(Matches.of_words({"lamp": {"c": ["title"]}, "red": {"c": ["text"], "d": ["sku", "text"]}}))
-    assert found["c"] == gain(1 / 4 + TWO**3 / 4)
-    # Where all have it in their text, a text says as much as a title.
-    found = gains(Matches.of_words({"lamp": {"c": ["title"]}, "red": {"c": ["text"], "d": ["text"]}}))
-    assert found["c"] == gain(1 + TWO**3)
-
-
 def test_a_form_by_hand() -> None:
     """SX-12 is the atoms sx and 12, and the form, which only a has. The atoms support each other, and all three need
     other words' support: where there is none they need none, and beside `red`, which a lacks, they have none.

@@ -103,14 +103,10 @@ def some_question(chance: random.Random) -> naive_recipes.Asked:
     )
 
 
-def some_words(chance: random.Random) -> dict[str, dict[str, Sequence[str]]]:
-    """Words of the query, two of them like identifiers, and the documents that have them, in which fields; or none,
-    where unknown.
-    """
+def some_words(chance: random.Random) -> dict[str, list[str]]:
+    """Words of the query, two of them like identifiers, and the documents that have them; or none, where unknown."""
     words = chance.sample(["wrench", "red", "SX-12", "8701250", "5x6"], chance.choice([0, 0, 1, 3, 5]))
-    fields = [("text",), ("title",), ("title", "text")]
-    found = {word: chance.sample(IDS, chance.choice([0, 1, 1, 3])) for word in words}
-    return {word: {id_: chance.choice(fields) for id_ in its} for word, its in found.items()}
+    return {word: chance.sample(IDS, chance.choice([0, 1, 1, 3])) for word in words}
 
 
 def some_vectors(chance: random.Random) -> dict[str, list[float]]:
@@ -151,7 +147,7 @@ def test_the_recipes_agree(name: str) -> None:
             text=asked.text,
             temporal_expression=TemporalExpression(*map(int, asked.anchor)) if asked.anchor is not None else None,
             decay_half_life=asked.half_life,
-            matches=Matches.of_words(asked.words),
+            matches=Matches.of_words({word: dict.fromkeys(found, ("text",)) for word, found in asked.words.items()}),
         )
         model = ModelScores(asked.said, asked.top) if asked.said is not None else None
         vectors = {id_: np.array(vector) for id_, vector in asked.vectors.items()}
