@@ -132,7 +132,9 @@ def read_deletion(given: dict[str, Any]) -> DeletionEvent:
 def _check_points(path: str, fields: Mapping[str, Any]) -> None:
     for value in find_values(fields, path):
         for each in value if isinstance(value, list) else [value]:
-            if each is not None and ((place := read_coordinates(each)) is None or not place.on_earth):
+            # Exports write an unknown place as a point without degrees.
+            unknown = each is None or each == {"lat": None, "lon": None}
+            if not unknown and ((place := read_coordinates(each)) is None or not place.on_earth):
                 wanted = (
                     "a point {lat, lon} is expected, from -90 to 90 and from -180 to 180 degrees, or a list of points"
                 )

@@ -282,16 +282,17 @@ def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *
 
 def _languages(named: Mapping[str, FieldProfile]) -> tuple[dict[str, Any], Sequence[tuple[str, int]]]:
     """The analyser's languages, and those of the documents with their numbers."""
-    if (said := named.get("lang")) is None:
-        texts = [named[name].rows for name in (TITLE, TEXT) if name in named]
-        found = languages.detect_all(
-            " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in set().union(*texts)
-        )
-        base = found[0][0] if found else ENGLISH
-        return {"language": base} if base != ENGLISH else {}, found
+    said, texts = named.get("lang"), [named[name].rows for name in (TITLE, TEXT) if name in named]
+    untold = set[int]().union(*texts).difference(said.rows if said is not None else ())
+    recognised = languages.detect_all(
+        " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in untold
+    )
+    if said is None:
+        base = recognised[0][0] if recognised else ENGLISH
+        return {"language": base} if base != ENGLISH else {}, recognised
     found = _count(said)
     analysers = {tag: name for tag, _ in found if (name := languages.analyser(tag)) is not None}
-    totals = Counter[str]()
+    totals = Counter(dict(recognised))
     for tag, count in found:
         totals[analysers.get(tag, "")] += count
     base = next((name for name, _ in totals.most_common() if name), ENGLISH)

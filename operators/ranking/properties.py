@@ -56,7 +56,7 @@ _BESIDE: Final = 2
 _JOINING: Final = frozenset(":-(")
 """Signs that may be between them."""
 
-_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
+_NAME: Final = re.compile(r"(?<![A-Za-z])(?:m|ft)[2²]|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
 _DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
 _ENDS: Final = frozenset("from to min max minimum maximum von bis ab de a desde hasta lower upper low high".split())  # noqa: SIM905
 """Words for the ends of a range."""
@@ -197,8 +197,8 @@ class Subject:
         if not (named or measured or implied):
             return 0
         hinted = any(not subjects.isdisjoint(subjects_of(other)) for other in self.others)
-        hinted = hinted or any(is_alike(word, other) for word in words for other in self.others)
-        return 8 * named + 4 * measured + 2 * implied + hinted
+        said = any(is_alike(word, other) for word in words for other in self.others)
+        return 16 * named + 8 * measured + 4 * implied + 2 * said + hinted
 
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
@@ -325,10 +325,11 @@ def _range_of(path: str) -> list[str]:
 
 @lru_cache(1024)
 def _unit_in(path: str) -> Unit | None:
-    """The unit in the name of a field, such as that of `width_cm`."""
+    """The unit in the name of a field, such as that of `width_cm`; the month of `rent_month` measures no rent."""
     words = _words_in(path)
-    of_more = words[1:] or [word for word in words if len(word) > 1]
-    return next((unit for word in of_more if (unit := unit_of(word)) is not None), None)
+    is_money = any("price" in subjects_of(word) for word in words)
+    units = map(unit_of, words[1:] or [word for word in words if len(word) > 1])
+    return next((unit for unit in units if unit is not None and (unit.kind == "currency" or not is_money)), None)
 
 
 @lru_cache(4096)

@@ -84,8 +84,8 @@ currency = price: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £
 
 _DIMENSIONS: Final = """
 price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
- salary salaries wage wages rent fee fees gehalt gehalter jahresgehalt lohn stundenlohn miete kaltmiete warmmiete gebuhr
- gebuhren salaire salaires loyer
+ salary salaries wage wages rent gehalt gehalter jahresgehalt lohn stundenlohn miete kaltmiete warmmiete salaire
+ salaires loyer
 date: released release published publication year date dated created built made produced launched erschienen jahr
  baujahr datum publie publiee annee sorti sortie paru parue veroffentlicht
  gebaut fabrique updated founded gegrundet fonde vintage jahrgang millesime

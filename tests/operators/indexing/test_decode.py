@@ -1,6 +1,7 @@
 """Decoding documents: what a message says, what the configuration adds, and poison by its class."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,22 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
     with pytest.raises(InputError) as caught:
         decoder()(message(value))
     assert caught.value.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("place", "taken"),
+    [
+        ({"lat": 52.5, "lon": 13.4}, True),
+        ({"lat": None, "lon": None}, True),
+        (None, True),
+        ({"lat": 52.5, "lon": None}, False),
+        ({"lat": 152.5, "lon": 13.4}, False),
+    ],
+)
+def test_a_point_is_whole_on_earth_or_unknown(place: Any, taken: bool) -> None:
+    """An export writes an unknown one as an object without degrees."""
+    with nullcontext() if taken else pytest.raises(InputError, match="spot: a point"):
+        decoder(geo_fields=("spot",))(message({"id": "d", "text": "t", "spot": place}))
 
 
 def test_a_tombstone_deletes_the_document_that_its_key_names() -> None:

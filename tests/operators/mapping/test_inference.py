@@ -158,6 +158,13 @@ def test_the_commonest_language_of_several_is_that_of_all() -> None:
     assert infer(documents, NOW).qdrant["bm25"] == {"language": "german"}
 
 
+def test_a_language_that_few_documents_name_is_not_that_of_all() -> None:
+    """The texts of the others say theirs."""
+    english = [{"i": n, "c": f"This is the house and you are not in it. {n}"} for n in range(12)]
+    german = [{"i": n, "c": f"Das ist ein Haus und wir sind nicht da. {n}", "lang": "de"} for n in range(20, 24)]
+    assert infer([*english, *german], NOW).qdrant["bm25"] == {"languages": {"de": "german"}}
+
+
 @pytest.mark.parametrize(
     ("more", "index", "columns", "formats"),
     [

@@ -119,6 +119,9 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("headphones under 100 euro", ["Headphones", "Cable"], [0, 0]),
     # The sums that people are paid, or pay each month, are amounts of money as prices are.
     ("welder from 40000 euro", [{"Gehalt bis": 45000}, {"Gehalt bis": 38000}, {"salary_max": 50000}], [0, 1, 0]),
+    ("Wohnung unter 900 Euro", [{"miete_monat": 860}, {"miete_monat": 950, "preis_pro_nacht": 80}], [0, 1]),
+    ("Wohnung Warmmiete bis 900 Euro", [{"kaltmiete": 800, "warmmiete": 967}, {"warmmiete": 890}], [1, 0]),
+    ("flat with at least 70 sqm", [{"surface_m2": 81}, {"surface_m2": 52}], [0, 1]),
     ("Wohnung unter 900 Euro", [{"Kaltmiete": "850 €"}, {"kaltmiete_eur": 950}], [0, 1]),
     (
         "clerk under 60k",
