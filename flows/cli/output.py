@@ -101,7 +101,7 @@ _SNIPPET: Final = 200
 _BEFORE: Final = 30
 """Characters before a highlight that are shown at most."""
 
-_NAME_WIDTH: Final = 24
+_NAME_WIDTH: Final = 32
 """Characters of an id that has a column; longer ones, such as UUIDs, stand below the texts."""
 
 
