@@ -56,7 +56,7 @@ MODULES = 296
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5124,
+    "schemas": 5122,
     "operators.runtime": 1156,
     "operators.text": 2475,
     "operators.mapping": 1327,

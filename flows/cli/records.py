@@ -134,7 +134,7 @@ class Records:
             elif absent and each.get("op") in (None, "upsert"):
                 absent = {name: column for name, column in absent.items() if not _has(each, column)}
                 seen += [each] if len(seen) < _SAMPLE else []
-        names = [each.column for each in profile(seen)]
+        names = [each.column for each in profile(seen)] if absent else []
         for name, column in absent.items() if seen else ():
             guess = f"; did you mean {near}?" if (near := likely(column, names)) is not None else ""
             say(stderr, f"documents.columns.{name}: no document has {column}{guess}", "yellow")
@@ -161,7 +161,7 @@ class Records:
             yield f"record {number}", each if isinstance(each, dict) else InputError(DeadLetterClass.INVALID, problem)
 
     def _find_records(self, found: Any) -> list[Any]:
-        """The longest list of objects in a JSON document, or the document as the only record."""
+        """The records of a JSON document: a list of objects in it, or itself if it has as much of the own columns."""
         if isinstance(found, list):
             return found
         own, level, lists = self._count_columns(found), [found], list[list[Any]]()

@@ -142,16 +142,6 @@ class Vectors(Section):
             yield from self.find_unused(["tokens_datatype"], "without tokens; remove, or name the vector of tokens")
 
 
-LANGUAGES: Final = (
-    *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
-    *("french", "german", "greek", "hebrew", "hinglish", "hungarian", "indonesian", "italian", "japanese", "kazakh"),
-    *("nepali", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish"),
-    *("ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "id", "it", "jp", "kk", "ne"),
-    *("nl", "no", "pt", "ro", "ru", "sl", "sv", "tg", "tr", "zh"),
-)
-"""The languages that Qdrant's engine knows, by their names and by their codes."""
-
-
 _TABLE: Final = (
     "arabic ar; azerbaijani az; basque eu; bengali bn; catalan ca; danish da dansk; dutch nl nederlands; english en;"
     "finnish fi suomi; french fr français francais; german de deutsch; greek el; hebrew he; hungarian hu magyar;"
@@ -159,8 +149,14 @@ _TABLE: Final = (
     "romanian ro română; russian ru русский; slovene sl; spanish es español; swedish sv svenska; tajik tg;"
     "turkish tr türkçe"
 )
-LANGUAGE_OF: Final = {written: names[0] for names in map(str.split, _TABLE.split(";")) for written in names}
+_NAMES: Final = [*map(str.split, _TABLE.split(";"))]
+LANGUAGE_OF: Final = {written: names[0] for names in _NAMES for written in names}
 """Name or code of a language -> the name of its analyser."""
+LANGUAGES: Final = (
+    *sorted(["chinese", "hinglish", "japanese", *(names[0] for names in _NAMES)]),
+    *sorted(["jp", "zh", *(names[1] for names in _NAMES)]),
+)
+"""The languages that Qdrant's engine knows, by their names and by their codes."""
 
 
 def _known(language: str) -> str:
