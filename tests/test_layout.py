@@ -59,7 +59,7 @@ BUDGET = {
     "schemas": 5122,
     "operators.runtime": 1156,
     "operators.text": 2475,
-    "operators.mapping": 1327,
+    "operators.mapping": 1323,
     "operators.ranking": 2372,
     "operators.access": 570,
     "operators.caching": 588,
@@ -78,7 +78,7 @@ BUDGET = {
     "flows.indexing": 27,
     "flows.feedback": 24,
     "flows.process": 1008,
-    "flows.cli": 6580,
+    "flows.cli": 6577,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

@@ -70,11 +70,6 @@ class DocumentMapping:
     namespaces: Sequence[tuple[str, int]]
     remarks: Sequence[tuple[str, str]]
 
-    @property
-    def own_form(self) -> bool:
-        """True if each document has an id and a text under rankstream's names."""
-        return self.documents.get("ids") != "content" and {"id", TEXT}.isdisjoint(self.documents.get("columns", ()))
-
     def settings(self) -> dict[str, Any]:
         """Both sections, as far as they say something."""
         return _drop_empty({"documents": self.documents, "qdrant": self.qdrant})

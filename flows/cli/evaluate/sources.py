@@ -51,8 +51,7 @@ ModelsOption = Annotated[
     Path | None,
     typer.Option(
         help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
-        " Kafka isn't used. Default: the models and recipes that are shipped, and of documents that another program"
-        " exported what `init` decides."
+        " Kafka isn't used. Default: the models and recipes that are shipped, and what `init` decides of --documents."
     ),
 ]
 RecipesOption = Annotated[
@@ -122,13 +121,11 @@ class Given:
         self.settings = load(config, index=own) if config is not None else self._infer()
 
     def _infer(self) -> Settings | None:
-        """The settings of documents as another program exported them; None of those in rankstream's own form."""
+        """The settings that `init` decides for the documents; None without documents."""
         if self.documents is None:
             return None
         sample = Sample.of_file(Records.of(self.documents), self.documents.name)
         mapping = sample.infer()
-        if mapping.own_form:
-            return None
         print_mapping(mapping, sample, stderr)
         return embedded_settings(Path(), mapping.settings())
 

@@ -1,5 +1,6 @@
 """Evaluating: in which ways queries are asked, and what they are asked for."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,15 @@ def test_recipes_alone_are_a_configuration_for_documents(tmp_path: Path) -> None
     assert "mine" in Given(*files, tmp_path / "documents.jsonl", None, config, None).named_recipes
     with pytest.raises(ConfigError, match="qdrant: missing"):
         Given(*files, None, None, config, None)
+
+
+def test_documents_of_any_form_are_searched_as_init_decides(tmp_path: Path) -> None:
+    """Those in rankstream's own form, too: a part number that stands in a field alone is searched."""
+    rows = [{"id": str(n), "text": f"A drill of the series {n}.", "mpn": f"DR-{n}70/{n}"} for n in range(12)]
+    (tmp_path / "documents.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    given = Given(tmp_path / "qrels", tmp_path / "queries.jsonl", tmp_path / "documents.jsonl", None, None, None)
+    assert given.settings is not None
+    assert "mpn" in given.settings.qdrant.search_fields
 
 
 def test_a_recipe_named_twice_is_asked_once() -> None:
