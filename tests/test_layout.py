@@ -52,7 +52,7 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 296
+MODULES = 297
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
@@ -66,12 +66,12 @@ BUDGET = {
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3557,
+    "operators.query": 3634,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,
     "operators.collections": 1339,
-    "operators.stages": 2388,
+    "operators.stages": 2342,
     "operators.indexing": 1486,
     "flows.assembly": 1166,
     "flows.search": 54,

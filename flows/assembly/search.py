@@ -310,7 +310,7 @@ def _policy_check(settings: Settings, fields: FieldMap) -> PolicyCheck:
         of_names(path, policy)
         for at, each in on_fields(policy.filters, f"{path}.filters"):
             if (reason := fields.refusal(each)) is not None:
-                raise ValueError(f"{at}.field: {reason} ({each.field!r})")
+                raise ValueError(f"{at}: {reason} ({each.field!r})")
 
     policies = settings.policies
     # Of the files', only those whose fields may have other names are made once more.

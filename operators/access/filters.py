@@ -157,7 +157,7 @@ def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
 
 
 def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
-    """Each filter on a field, also in groups and nested ones, with its path in the event.
+    """Each filter on a field, also in groups and nested ones, behind the path of its field's name in the event.
 
     A field of an object in an array has the array's name before its own: `variants[].colour`.
     """
@@ -167,7 +167,7 @@ def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Itera
             yield from on_fields(each.filters, f"{at}.{each.kind}", array)
             continue
         field = f"{array}{each.field}"
-        yield at, each.model_copy(update={"field": field}) if array else each
+        yield f"{at}.field", each.model_copy(update={"field": field}) if array else each
         yield from on_fields(inner(each) or (), f"{at}.value", f"{field}[].")
 
 

@@ -140,14 +140,14 @@ def _lacking(wanted: FieldFilter, path: str, indexed: Indexed) -> list[Ask] | No
 def check_indexes(wanted: Iterable[tuple[str, FieldFilter]], indexed: Indexed) -> None:
     """Raise InputError `invalid` for a filter on a field that no index answers, in a collection that needs one.
 
-    Each filter has its path in the event before it.
+    Each filter is behind the path of its field's name in the event.
     """
     for place, each in wanted:
         if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
             refused = "the collection's strict mode refuses filters on fields without an index"
             problem = f"{refused}, and this one has no index of type {kinds}; add it to qdrant.indexes"
-            raise FieldError(f"{place}.field", problem, each.field)
+            raise FieldError(place, problem, each.field)
 
 
 def other_type(wanted: FieldFilter, indexed: Indexed) -> str | None:

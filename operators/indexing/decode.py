@@ -125,7 +125,7 @@ def read_deletion(given: dict[str, Any]) -> DeletionEvent:
     for place, each in on_fields(event.filters, "filters"):
         if each.field == keys.NAMESPACE:
             cure = "the event's own `namespace` says this; leave the filter out"
-            raise invalid(f"{place}.field", cure, keys.NAMESPACE)
+            raise invalid(place, cure, keys.NAMESPACE)
     return event
 
 

@@ -1,24 +1,22 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
-from operators.access.filters import count_conditions, on_fields
-from operators.access.indexes import check_indexes
+from operators.access.filters import count_conditions
 from operators.collections.catalogue import Catalogue
 from operators.query.expression_conditions import exclusions
-from operators.query.facets import within_ranges
 from operators.query.field_map import SAME, FieldMap
+from operators.query.field_uses import Purpose, check_uses, uses_of
 from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden, wants_words
 from operators.text.expression import parse
 from operators.text.terms import query_vector
-from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
-from schemas.errors import FieldError, Reason, invalid
-from schemas.filters import AnyOf, Exists
+from schemas.document import FILTERED
+from schemas.errors import Reason, invalid
 from schemas.query import Like
 from schemas.result import RetrievalStage
 
@@ -64,29 +62,13 @@ class Admission:
             # Contexts are apart by tier and labels: they would tell of documents that a policy's filters hide.
             capabilities = capabilities.without("dense_context", "sparse_context")
         query.retrieval.capabilities = capabilities
-        _check_visible(query)
-        wanted = [*on_fields(event.filters, "filters")]
-        if event.order_by is not None and event.order_by.geo_distance is None:
-            _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
-        elif event.order_by is not None and asked.centre is not None:
-            wanted.append(("order_by.geo_distance", asked.centre.within(1.0)))
-        if query.asked.plan.grouping is not None:
-            self._check_values("group_by", query.asked.plan.grouping.field, "group", capabilities.groups)
+        if uses := [*uses_of(asked)]:
+            groups = self.grouped if capabilities.groups is None else capabilities.groups
+            orders = self.ordered if capabilities.orders is None else {*capabilities.orders}
+            # A title's index is one of words.
+            able = {Purpose.ORDER: orders, Purpose.GROUP: groups, Purpose.COUNT: groups - {"title"}}
+            check_uses(uses, asked.plan.hidden, self.fields, able, capabilities.indexed)
         self._check_neighbours(query)
-        for number, facet in enumerate(event.facets or ()):
-            if facet.ranges is not None:
-                wanted.append((f"facets.{number}", within_ranges(facet)[0]))
-            else:
-                # A title's index is one of words.
-                self._check_values(f"facets.{number}.field", facet.field, "count", capabilities.groups, {"title"})
-        for place, each in wanted:
-            if (reason := self.fields.refusal(each)) is not None:
-                raise FieldError(f"{place}.field", reason, each.field)
-        if capabilities.indexed is not None:
-            check_indexes(wanted, capabilities.indexed)
-            if event.like is not None and event.like.every_id:
-                by_id = AnyOf(field="id", op="any_of", value=[*event.like.every_id])
-                check_indexes([("like", by_id)], capabilities.indexed)
         if (most := capabilities.conditions) is not None:
             conditions = sum(count_conditions(capabilities.condition(each)) for each in event.filters)
             if conditions > most:
@@ -105,16 +87,6 @@ class Admission:
         if event.vector is not None and not any(event.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
-
-    def _check_values(
-        self, path: str, field: str, purpose: str, groups: frozenset[str] | None, excepted: Set[str] = frozenset()
-    ) -> None:
-        """Raise FieldError for a field that the collection has no index of values for."""
-        known = (self.grouped if groups is None else groups) - excepted
-        if (reason := self.fields.refusal(Exists(field=field, op="exists", value=True))) is not None:
-            raise FieldError(path, reason, field)
-        if field not in known:
-            raise FieldError(path, f"nothing to {purpose} by: add it to qdrant.indexes", field, known)
 
     def _check_neighbours(self, query: InFlight) -> None:
         returned = query.asked.plan.returned
@@ -160,26 +132,3 @@ class Admission:
         retrieval.columns = bm25.columns
         if like.text is not None:
             retrieval.terms, retrieval.analyser = bm25.query(like.text, query.asked.event.lang), bm25.name
-
-
-def _check_visible(query: InFlight) -> None:
-    hidden = query.asked.plan.hidden
-    if not hidden:
-        return
-    event, grouping = query.asked.event, query.asked.plan.grouping
-    used = {f"{place}.field": each.field for place, each in on_fields(event.filters, "filters")}
-    used |= {"order_by.field": event.order_by.field} if event.order_by is not None else {}
-    # The query's own, its profile's or the default: its values are the keys of the groups.
-    used |= {"group_by": grouping.field} if grouping is not None else {}
-    used |= {f"facets.{number}.field": facet.field for number, facet in enumerate(event.facets or ())}
-    used |= {SUBJECT: SUBJECT} if event.subject is not None else {}
-    used |= {ACTOR_TYPE: ACTOR_TYPE} if event.actor_type is not None else {}
-    for where, name in used.items():
-        if is_hidden(name, hidden):
-            raise FieldError(where, "the policy of the query's source hides this field", name)
-
-
-def _check_order(field: str, known: Set[str]) -> None:
-    if field not in known:
-        what = "nothing to order by" if known else "nothing to order by; no index of the collection gives an order"
-        raise FieldError("order_by.field", what, field, known)

@@ -166,11 +166,11 @@ def test_each_filter_on_a_field_has_its_path() -> None:
     found = [(place, each.field) for place, each in on_fields([read({"any_of": [IN_TITLE, NESTED]})], "filters")]
     inside = "filters.0.any_of.1.value"
     assert found == [
-        ("filters.0.any_of.0", "title"),
-        ("filters.0.any_of.1", "variants"),
-        (f"{inside}.0.none_of.0", "variants[].title"),
-        (f"{inside}.1.all_of.0", "variants[].title"),
-        (f"{inside}.1.all_of.1", "variants[].title"),
+        ("filters.0.any_of.0.field", "title"),
+        ("filters.0.any_of.1.field", "variants"),
+        (f"{inside}.0.none_of.0.field", "variants[].title"),
+        (f"{inside}.1.all_of.0.field", "variants[].title"),
+        (f"{inside}.1.all_of.1.field", "variants[].title"),
     ]
 
 

@@ -203,6 +203,6 @@ def test_a_refusal_of_strict_mode_says_the_name_of_the_sender() -> None:
     """The field of a deletion's filter, which the index calls otherwise."""
     wanted = TypeAdapter(FieldFilter).validate_python({"field": "own_priority", "op": "eq", "value": 1})
     with pytest.raises(FieldError) as refused:
-        check_indexes([("filters.0", wanted)], {})
+        check_indexes([("filters.0.field", wanted)], {})
     assert str(refused.value).endswith("('own_priority')")
     assert NAMES.reword(str(refused.value)) == str(refused.value.rename(NAMES.own))
