@@ -29,6 +29,18 @@ class Direction(NamedTuple):
     subject: str = ""
 
 
+class Excluding(NamedTuple):
+    """The meaning of a phrase before what is not wanted.
+
+    Its kind: `noun` is followed by a noun, `clause` stands alone or behind a verb. Its reach: German writes a thing as
+    one word, so of `noun` the first noun ends the name; names of makers and places, `names`, have several words; and a
+    word of another `case` begins something else in the other languages.
+    """
+
+    kind: str
+    reach: str
+
+
 FLIPPED: Final[Mapping[Bound, Bound]] = {"lt": "gte", "gt": "lte", "lte": "gt", "gte": "lt"}
 """The bound that a negated one is: not more than is at most."""
 
@@ -105,14 +117,17 @@ weight desc: heaviest|schwerst+|le plus lourd|la plus lourde|les plus lourds|les
 """Subject and direction -> phrases; a stem with + has the endings of a German superlative."""
 
 _EXCLUDING: Final = """
-anything: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|anything but|
- but not|but no|with no|and no|and not|nor|free of|free from|ohne|ausser|ausser in|ausgenommen|aber nicht|aber kein|
- aber keine|aber keinen|aber ohne|und ohne|frei von|sans|sauf|sauf a|excepte|hormis|mais pas|mais sans|et sans|et pas|
- pas de|pas d'|pas en|a l' exception de|autre que|autres que|nicht aus|nicht von|nicht fur|nicht mit
-noun: no|kein|keine|keinen|keiner|keinem|keines
-clause: not|nicht|pas
+anything case: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|
+ anything but|but not|but no|with no|and no|and not|nor|free of|free from|sans|sauf|sauf a|excepte|hormis|mais pas|
+ mais sans|et sans|et pas|pas de|pas d'|pas en|a l' exception de|autre que|autres que
+anything names: ausser|ausser in|ausgenommen|aber nicht|nicht von
+anything noun: ohne|aber kein|aber keine|aber keinen|aber ohne|und ohne|frei von|nicht aus|nicht fur|nicht mit
+noun case: no
+noun noun: kein|keine|keinen|keiner|keinem|keines
+clause case: not|pas
+clause names: nicht
 """
-"""Kind -> phrases before what is not wanted: `noun` is followed by a noun, `clause` stands alone or behind a verb."""
+"""Kind and reach -> phrases before what is not wanted, as `Excluding` has them."""
 
 _WORDS: Final = """
 filler: a an the about of around roughly approximately circa ca de d' du la le les l' den der die das dem einem einer
@@ -194,7 +209,9 @@ BEHIND: Final = Phrases(
     (each, cast("Bound", head)) for head, phrases in read_rows(_BEHIND) for each in phrases.split("|")
 )
 ORDERS: Final = Phrases(_read_orders())
-EXCLUDING: Final = Phrases((each, head) for head, phrases in read_rows(_EXCLUDING) for each in phrases.split("|"))
+EXCLUDING: Final = Phrases(
+    (each, Excluding(*head.split())) for head, phrases in read_rows(_EXCLUDING) for each in phrases.split("|")
+)
 
 _BEGIN_ALIKE: Final = "sans fil|sans contact|sans frontieres|ohne grenzen|without borders|no name|non stop"
 NAMES: Final = Phrases((name, name) for name in _BEGIN_ALIKE.split("|"))
