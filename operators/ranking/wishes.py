@@ -200,11 +200,9 @@ def _forms_without(word: str) -> frozenset[str]:
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
     """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
-    behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
-    if behind and behind[0] in WORDS["free"]:
-        return True
-    # "Sugar is not added", "Deutsch nicht erforderlich".
-    if not _DENYING.isdisjoint(behind) and (behind[0] in _DENYING or behind[0] in WORDS["auxiliary"]):
+    first, *rest = [*(each.text for each in tokens[at + 1 : at + 3] if each.text != "-"), ""]
+    # "Sugar-free", "Deutsch nicht erforderlich", "sugar is not added"; and "parking is free" has parking.
+    if first in WORDS["free"] | _DENYING or (first in WORDS["auxiliary"] and not _DENYING.isdisjoint(rest)):
         return True
     for step in range(1, min(_REACH, at) + 1):
         before = tokens[at - step].text

@@ -170,6 +170,7 @@ EXCLUSIONS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("wood, not treated", ["Untreated wood", "Wood, pressure treated", "Wood"], [0, 1, UNKNOWN]),
     ("nurse but no night shifts", ["Nurse. Night shifts are not planned.", "Nurse, night shifts"], [0, 1]),
     ("Pfleger ohne Nachtdienst", ["Pfleger, Nachtdienst nicht nötig", "Pfleger, Nachtdienst. Nicht leicht."], [0, 1]),
+    ("hotel without parking", ["Hotel, parking is free", "Hotel, parking-free", "Hotel, free parking"], [1, 0, 1]),
     ("screws that do not rust", ["Screws rust", "Screws that never rust"], [1, 0]),
 ]
 
