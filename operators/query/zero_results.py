@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from operators.access.indexes import Indexed, other_type
 from operators.query.search import Condition, Count, Explanation, narrow_by
-from schemas.errors import likely
+from schemas.errors import suggest
 from schemas.filters import FieldFilter, spellings
 from schemas.result import NO_DOCUMENT
 
@@ -79,13 +79,8 @@ def _has(field: str) -> Condition:
 def _impossible(criterion: Criterion, missing: set[str], known: Indexed) -> list[str]:
     if absent := sorted(criterion.fields & missing):
         names = sorted(known)
-        return [f"{NO_DOCUMENT}has the field `{field}` of {criterion.path}{_like(field, names)}" for field in absent]
+        return [f"{NO_DOCUMENT}has the field `{field}` of {criterion.path}{suggest(field, names)}" for field in absent]
     types = [f": `{each.field}` is {other}" for each in criterion.filters if (other := other_type(each, known))]
     fields = ", ".join(f"`{each}`" for each in sorted({each.field for each in criterion.filters}))
     said = types or [f" ({fields})" if fields else ""]
     return [f"{NO_DOCUMENT}passes {criterion.path}{each}" for each in said]
-
-
-def _like(field: str, names: Sequence[str]) -> str:
-    near = likely(field, names)
-    return f"; did you mean `{near}`?" if near is not None else ""
