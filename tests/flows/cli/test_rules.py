@@ -88,7 +88,7 @@ def test_a_text_is_tested_with_a_file_alone(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_no_document_has_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A field, a document and a namespace that a rule names and the index lacks; the rule works all the same."""
-    settings = {
+    settings: dict[str, Any] = {
         "qdrant": {"path": str(tmp_path / "index"), "indexes": {"price": "float"}},
         "embedder": {"kind": "none"},
     }
