@@ -293,9 +293,8 @@ def demo(
     with start_with_settings(corpus.settings, directory, provider) as running:
         source = corpus.name, corpus.documents, corpus.version
         ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
-        if ingested is not None:
-            lost = [*corpus.wrong, *map(str, ingested.rejected)]
-            print_skipped(lost, ingested.sent + len(corpus.wrong), console)
+        lost = [*corpus.wrong, *map(str, ingested.rejected)]
+        print_skipped(lost, ingested.sent + len(corpus.wrong), console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), connection as query_client:

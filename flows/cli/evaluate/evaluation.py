@@ -229,7 +229,7 @@ def run_flow(
             wrong, total = records.survey()
             source = documents.name, records.usable if allow_rejected else records.objects, records.version()
             ingested = index_once(running, *source, directory, console, complete=not allow_rejected)
-            if allow_rejected and ingested is not None:
+            if allow_rejected:
                 print_skipped([*map(str, (*wrong, *ingested.rejected))], total, console)
         stack.enter_context(running.searching())
         yield running
