@@ -122,7 +122,7 @@ def test_a_document_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSe
 
 
 def test_an_index_keeps_the_outcome_of_its_documents(tmp_path: Path) -> None:
-    """The second time nothing is indexed, and what was rejected is known; with a note of another form, all is indexed."""
+    """The second time nothing is indexed, and what was rejected is known; a note of another form is none."""
     read = list[str]()
 
     def documents() -> Iterator[tuple[object, dict[str, Any]]]:
