@@ -347,12 +347,6 @@ def likely(name: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)), None)
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
-    """The known name that was likely meant, as the end of a sentence; empty if none was."""
-    near = likely(name, known)
-    return f"; did you mean `{near}`?" if near is not None else ""
-
-
 def section_keys(root: type[BaseModel], path: Loc) -> list[str]:
     """The keys that the section at `path` takes; none where any name may stand, or no section is."""
     model = next(filter(_is_model, _alternatives(_annotation_at(root, path))), None)

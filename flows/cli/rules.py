@@ -5,6 +5,7 @@ removed. The console's page of rules has those of the topic in words, and checks
 tried by a column of the page, whose query has it: see `rules` of a query event.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -29,8 +30,9 @@ from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.mapping.own_names import OwnNames
 from operators.query.rules import Circumstances, CompiledRule
 from operators.query.ruling import decide
+from operators.query.zero_results import suggest
 from schemas.document import NAMESPACE
-from schemas.errors import BackendError, ConfigError, DeliveryError, FatalDelivery, InputError, invalid, suggest
+from schemas.errors import BackendError, ConfigError, DeliveryError, FatalDelivery, InputError, invalid
 from schemas.event import json_object
 from schemas.fields import Strict
 from schemas.filters import Eq, Exists, FieldFilter
@@ -102,31 +104,25 @@ def find_unknown(settings: Settings, rules: Iterable[tuple[str, CompiledRule]]) 
     Nothing is said of an index that can't be read.
     """
     own, path = OwnNames(settings.documents.columns).own, settings.qdrant.path
-    known, empty = [*map(own, settings.qdrant.indexes)], set[str]()
-    named: dict[tuple[str, FieldFilter | None], list[str]] = {}
+    named = defaultdict[tuple[str, FieldFilter], list[str]](list)
     for namespace, rule in rules:
-        for each in (None, *rule.named):
-            named.setdefault((namespace, each), []).append(rule.id)
+        for each in rule.named:
+            named[namespace, each].append(rule.id)
     if path is not None and not path.expanduser().is_dir():
         return
     with suppress(BackendError, ConfigError, TimeoutError), closing(InProcess(settings)) as in_process:
         found = find_any(settings, in_process, (_where(*each) for each in islice(named, _LOOKED_UP)))
         for ((namespace, wanted), ids), there in zip(named.items(), found, strict=False):
-            if there or namespace in empty:
-                continue
-            said = "is in this namespace"
-            if wanted is None:
-                empty.add(namespace)
-            elif isinstance(wanted, Exists):
-                said = f"has the field `{own(wanted.field)}`{suggest(own(wanted.field), known)}"
-            else:
-                said = f"is `{wanted.value}`"
-            yield f"rules of {namespace}: {', '.join(ids)}: no document {said}"
+            if not there and isinstance(wanted, Exists):
+                near = suggest(own(wanted.field), [*map(own, settings.qdrant.indexes)])
+                yield f"rules of {namespace}: {', '.join(ids)}: no document has the field `{own(wanted.field)}`{near}"
+            elif not there:
+                yield f"rules of {namespace}: {', '.join(ids)}: no document is `{wanted.value}`"
 
 
-def _where(namespace: str, wanted: FieldFilter | None) -> Filter:
+def _where(namespace: str, wanted: FieldFilter) -> Filter:
     within = [Eq(field=NAMESPACE, op="eq", value=namespace)] if namespace != EVERYWHERE else []
-    return {"must": [condition(each) for each in (*within, wanted) if each is not None]}
+    return {"must": [*map(condition, (*within, wanted))]}
 
 
 def _read_file(path: Path, refused: list[str]) -> Iterator[Keyed]:

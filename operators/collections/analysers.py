@@ -119,8 +119,7 @@ class Bm25:
     def read(self, text: str, lang: str | None = None) -> tuple[Sequence[QueryWord], Callable[[], Matcher]]:
         """Return the words and forms of a query that have terms, and a maker of what finds its words in texts.
 
-        Stop words have terms only if there are no others. `lang` is the query's language as documents have it; None: it
-        is told by the query's stop words.
+        Stop words have terms only if nothing else has. `lang` is the query's own; None: its stop words tell it.
         """
         text, stop_words = _readable(text), partial(self.terms_of, stop_words=True)
         if self.analysis == PLAIN:

@@ -106,8 +106,8 @@ class CompiledRule:
         then = self.rule.then
         filtered = [each for each in (then.bury, then.boost, then.rewrite) if each is not None]
         fields = {each.field for effect in filtered for _, each in on_fields(effect.filters, "")}
-        fields |= {then.boost.field} if then.boost is not None and then.boost.field is not None else set()
-        fields |= {order.field} if then.rewrite is not None and (order := then.rewrite.order_by) is not None else set()
+        numbers = (then.boost, then.rewrite.order_by if then.rewrite is not None else None)
+        fields |= {each.field for each in numbers if each is not None and each.field is not None}
         ids = [*(pin.id for pin in then.pin or ()), *(then.bury.ids if then.bury is not None else ())]
         there = [Exists(field=each, op="exists", value=True) for each in sorted(fields)]
         return [*there, *(Eq(field="id", op="eq", value=each) for each in ids)]

@@ -13,11 +13,12 @@ All counts are of documents that the query may see, so that they tell of no othe
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from operators.access.filters import condition
 from operators.access.indexes import Ask, Indexed, asked_paths, other_type
 from operators.query.search import Condition, Count, Explanation, Request, Words, narrow_by
 from operators.text.folding import fold_accents
-from schemas.errors import likely, suggest
-from schemas.filters import AnyOf, Eq, FieldFilter, spellings
+from schemas.errors import likely
+from schemas.filters import AnyOf, Eq, Exists, FieldFilter, spellings
 from schemas.result import NO_DOCUMENT
 
 MOST: Final = 32
@@ -70,7 +71,8 @@ def explain_zero_results(
     if not impossible:
         return [_TOGETHER]
     fields = [field for each in impossible for field in sorted(each.fields)]
-    having = yield Count([narrow_by(visible, _has(field)) for field in fields])
+    there = [condition(Exists(field=each, op="exists", value=True)) for each in fields]
+    having = yield Count([narrow_by(visible, each) for each in there])
     missing = {field for field, number in zip(fields, having, strict=True) if not number}
     there_are = {name: asks for name, asks in known.items() if name not in missing}
     meant = yield from _find_meant(visible, impossible, there_are)
@@ -99,10 +101,6 @@ def _find_meant(
     return meant
 
 
-def _has(field: str) -> Condition:
-    return {"should": [{"must_not": [{"is_empty": {"key": path}}]} for path in spellings(field)]}
-
-
 def _impossible(criterion: Criterion, missing: set[str], known: Indexed, meant: Mapping[str, str]) -> list[str]:
     if absent := sorted(criterion.fields & missing):
         names = sorted(known)
@@ -112,3 +110,9 @@ def _impossible(criterion: Criterion, missing: set[str], known: Indexed, meant: 
     near = f"; did you mean {meant[criterion.path]!r}?" if criterion.path in meant else ""
     said = types or [f" ({fields}){near}" if fields else ""]
     return [f"{NO_DOCUMENT}passes {criterion.path}{each}" for each in said]
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """The known name that was likely meant, as the end of a sentence; empty if none was."""
+    near = likely(name, known)
+    return f"; did you mean `{near}`?" if near is not None else ""

@@ -29,18 +29,6 @@ class Direction(NamedTuple):
     subject: str = ""
 
 
-class Excluding(NamedTuple):
-    """The meaning of a phrase before what is not wanted.
-
-    Its kind: `noun` is followed by a noun, `clause` stands alone or behind a verb. Its reach: German writes a thing as
-    one word, so of `noun` the first noun ends the name; names of makers and places, `names`, have several words; and a
-    word of another `case` begins something else in the other languages.
-    """
-
-    kind: str
-    reach: str
-
-
 FLIPPED: Final[Mapping[Bound, Bound]] = {"lt": "gte", "gt": "lte", "lte": "gt", "gte": "lt"}
 """The bound that a negated one is: not more than is at most."""
 
@@ -127,7 +115,10 @@ noun noun: kein|keine|keinen|keiner|keinem|keines
 clause case: not|pas
 clause names: nicht
 """
-"""Kind and reach -> phrases before what is not wanted, as `Excluding` has them."""
+"""Kind and reach -> phrases before what is not wanted. Its kind: `noun` is followed by a noun, `clause` stands alone or
+behind a verb. Its reach: German writes a thing as one word, so of `noun` the first one ends the name; `names` of makers
+and places have several; in other languages a word of another `case` begins something else.
+"""
 
 _WORDS: Final = """
 filler: a an the about of around roughly approximately circa ca de d' du la le les l' den der die das dem einem einer
@@ -209,9 +200,7 @@ BEHIND: Final = Phrases(
     (each, cast("Bound", head)) for head, phrases in read_rows(_BEHIND) for each in phrases.split("|")
 )
 ORDERS: Final = Phrases(_read_orders())
-EXCLUDING: Final = Phrases(
-    (each, Excluding(*head.split())) for head, phrases in read_rows(_EXCLUDING) for each in phrases.split("|")
-)
+EXCLUDING: Final = Phrases((each, head) for head, phrases in read_rows(_EXCLUDING) for each in phrases.split("|"))
 
 _BEGIN_ALIKE: Final = "sans fil|sans contact|sans frontieres|ohne grenzen|without borders|no name|non stop"
 NAMES: Final = Phrases((name, name) for name in _BEGIN_ALIKE.split("|"))

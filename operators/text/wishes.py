@@ -289,7 +289,8 @@ class _Reader:
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        (kind, reach), marked = self._phrase(at, phrases.EXCLUDING) or (phrases.Excluding("", "case"), at)
+        said, marked = self._phrase(at, phrases.EXCLUDING) or (" case", at)
+        kind, _, reach = said.partition(" ")
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
         # "No more than" is a limit.

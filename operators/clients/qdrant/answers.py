@@ -258,11 +258,7 @@ _LONGEST: Final = 300
 
 
 def error_of(name: str, status: int, body: bytes) -> BackendError:
-    """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
-
-    A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
-    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
-    """
+    """The error of an answer without success. Its message quotes Qdrant's own text, in one line."""
     words = _words(body)
     if words is None and status == HTTPStatus.REQUEST_TIMEOUT:
         # Qdrant's own time-outs have its words. This one is of its HTTP server, which has waited 5 s for a request.

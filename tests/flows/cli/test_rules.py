@@ -119,7 +119,7 @@ def test_what_no_document_has_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
         "rules of shop: bury, pin: no document is `q61`",
     ]
     typo = command(*asked, "shpo").stderr.splitlines()
-    assert typo[1:] == ["rules of shpo: typo: no document is in this namespace"]
+    assert typo[1:] == ["rules of shpo: typo: no document has the field `sold`"]
     settings["qdrant"]["path"] = str(tmp_path / "none")
     assert command(*asked, "shop").stderr == ""
     assert not (tmp_path / "none").exists()
