@@ -3,6 +3,7 @@
 import argparse
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
 from flows.assembly.delivery import connect
 from flows.cli.crowd import visit
-from flows.cli.evaluate.evaluation import describe_lost
+from flows.cli.evaluate.evaluation import AnswerCounts
 from flows.process import logs
 from operators.experiments.sequential import SequentialTest
 from schemas.errors import ConfigError
@@ -241,7 +242,8 @@ def judged(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         quality.plot(title, rows, arguments.plot)
     _show({"machine": machine(), "rows": rows}, arguments.json, report.quality_table(title, rows))
-    lost = [said for row in rows if (said := describe_lost(row["recipe"], row["answers"], row["lost"])) is not None]
+    tallies = {row["recipe"]: AnswerCounts(Counter(row["answers"]), Counter(row["lost"])) for row in rows}
+    lost = list(filter(None, (tally.describe_lost(recipe) for recipe, tally in tallies.items())))
     for said in lost:
         stderr.print(said, style="red")
     return 1 if lost and not arguments.allow_partial else 0

@@ -67,8 +67,14 @@ def rows(asked: Asked, console: Console) -> Iterator[dict[str, Any]]:
                 began = time.process_time()
                 [row] = evaluation.measure(running, asked.queries, [variant], judged, None)
                 spent = time.process_time() - began
-            cost = {"cpu_ms": 1000 * spent / sum(row.answered.values()), "bytes": size}
-            yield {"recipe": row.name, **row.figures, **cost, "answers": dict(row.answered), "lost": dict(row.lost)}
+            cost = {"cpu_ms": 1000 * spent / row.tally.answered.total(), "bytes": size}
+            yield {
+                "recipe": row.name,
+                **row.figures,
+                **cost,
+                "answers": dict(row.tally.answered),
+                "lost": dict(row.tally.lost),
+            }
 
 
 def plot(title: str, measured: Sequence[dict[str, Any]], path: Path) -> None:

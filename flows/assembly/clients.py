@@ -198,6 +198,11 @@ def _close(client: Closable, calls: EventLoopThread) -> None:
     calls.run(client.aclose(), _CLOSE_TIMEOUT)
 
 
+def section_of(backend: str) -> str:
+    """The key of a backend's section, by which messages about the configuration name it."""
+    return "rerank" if backend == "reranker" else backend
+
+
 def transport(name: str, section: Section, url: str, max_connections: int = 64) -> httpx.AsyncBaseTransport:
     """Connections to the section's server: by the proxy of the environment, and trusting the section's authorities.
 
@@ -208,19 +213,19 @@ def transport(name: str, section: Section, url: str, max_connections: int = 64) 
         try:
             verify = ssl.create_default_context(cafile=str(section.tls.ca.expanduser()))
         except OSError as error:
-            raise ConfigError(f"{name}.tls.ca: {section.tls.ca}: {error.strerror or error}") from error
+            raise ConfigError(f"{section_of(name)}.tls.ca: {section.tls.ca}: {error.strerror or error}") from error
     keep_alive, proxy = section.keep_alive, proxy_for(url)
     return http_transport(max_connections=max_connections, keep_alive=keep_alive, verify=verify, proxy=proxy)
 
 
 def _headers(name: str, section: Section, header: str = "authorization") -> dict[str, str]:
     """The headers of each request; that of the API key, if there is one, is a bearer's without a name of its own."""
-    key, header = credentials.secret(section, name, "api_key"), section.api_key_header or header
+    key, header = credentials.secret(section, section_of(name), "api_key"), section.api_key_header or header
     own = {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
     try:
         return {**own, **section.headers, **{each: read_secret(path) for each, path in section.header_files.items()}}
     except OSError as error:
-        raise ConfigError(f"{name}.header_files: {error.filename}: {error.strerror}") from error
+        raise ConfigError(f"{section_of(name)}.header_files: {error.filename}: {error.strerror}") from error
 
 
 def _server(name: str, section: ModelServer, metrics: FlowMetrics, headers: Mapping[str, str] | None = None) -> Backend:
@@ -323,7 +328,7 @@ def make_cross_encoder(settings: Settings, in_process: InProcess, metrics: FlowM
     if section.kind == "onnx":
         return in_process.cross_encoder
     return HttpReranker(
-        _server("reranker", section, metrics, _headers("rerank", section)),
+        _server("reranker", section, metrics),
         section.model,
         RERANK_APIS[section.kind],
         documents=section.documents,

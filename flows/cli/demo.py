@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 import orjson
 import typer
@@ -35,7 +35,7 @@ from flows.cli.records import Records, copy_stdin
 from flows.cli.samples import Sample
 from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.query import MAX_LIMIT
-from schemas.settings import Defaults, KafkaSettings, Settings, load
+from schemas.settings import Settings, load
 from schemas.texts import printable
 
 NAMESPACE = "python"
@@ -293,9 +293,8 @@ def demo(
     with start_with_settings(corpus.settings, directory, provider) as running:
         source = corpus.name, corpus.documents, corpus.version
         ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
-        if ingested is not None:
-            lost = [*corpus.wrong, *map(str, ingested.rejected)]
-            print_skipped(lost, ingested.sent + len(corpus.wrong), console)
+        lost = [*corpus.wrong, *map(str, ingested.rejected)]
+        print_skipped(lost, ingested.sent + len(corpus.wrong), console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), connection as query_client:
@@ -314,7 +313,7 @@ def demo(
 
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
-                say(console, _command(kafka, directory, corpus))
+                say(console, _command(running.settings, directory, corpus.namespace))
                 serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
     console.print(span_tree(spans.get_finished_spans()))
     if keep is not None and corpus.written is not None:
@@ -322,17 +321,14 @@ def demo(
     raise typer.Exit(1 if statuses & UNANSWERED else 0)
 
 
-def _command(kafka: KafkaSettings, directory: Path, corpus: Corpus) -> str:
-    """The command that asks the demo while it runs, by a configuration file that is written for it."""
-    config = directory / "rankstream.yaml"
-    reached = {"bootstrap_servers": kafka.bootstrap_servers, "client": "librdkafka"}
-    said: dict[str, Any] = {"kafka": reached, "qdrant": {"path": str(directory)}}
-    said["documents"] = {"columns": corpus.settings.documents.columns}
+def _command(settings: Settings, directory: Path, namespace: str) -> str:
+    """The command that asks the demo while it runs, by a file with its own sections of what clients read."""
+    config, sections = directory / "rankstream.yaml", {"kafka", "documents", "qdrant", "defaults"}
+    said = settings.model_dump(mode="json", include=sections, exclude_defaults=True)
     # JSON is YAML.
     config.write_bytes(orjson.dumps(said, option=orjson.OPT_INDENT_2))
-    named = corpus.namespace != Defaults().namespace
-    namespace = f"--namespace {shlex.quote(corpus.namespace)} " if named else ""
-    return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'
+    named = f"--namespace {shlex.quote(namespace)} " if namespace != settings.defaults.namespace else ""
+    return f'rankstream query --config {shlex.quote(str(config))} {named}"your question"'
 
 
 def span_tree(spans: Sequence[ReadableSpan]) -> Tree:

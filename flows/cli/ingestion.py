@@ -9,7 +9,7 @@ import time
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -255,23 +255,22 @@ def index_once(
     *,
     total: int | None = None,
     complete: bool = True,
-) -> Ingested | None:
-    """Index documents into the embedded engine; None if `directory` has this `version` under the same configuration.
+) -> Ingested:
+    """Index documents into the embedded engine; their outcome, which `directory` keeps with an index of them.
 
-    `total` is their number; None: they are counted.
-
-    Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone would
-    mislead.
+    An index of this `version` under the same configuration is not made again. `total` is their number; None: they are
+    counted. Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone
+    would mislead.
     """
     settings = running.settings
     digest = hashlib.sha256(orjson.dumps([settings.index_hash(), version])).hexdigest()
     mark = directory / "indexed"
-    if mark.exists() and mark.read_text(encoding="ascii") == digest:
-        return None
-    kafka, key = settings.kafka.indexing, settings.documents.id_column
-    total = total if total is not None else sum(1 for _ in documents())
-    with running.indexing():
-        ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
+    ingested = _read_mark(mark, digest)
+    if is_new := ingested is None:
+        kafka, key = settings.kafka.indexing, settings.documents.id_column
+        total = total if total is not None else sum(1 for _ in documents())
+        with running.indexing():
+            ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
     if ingested.rejected and complete:
         first, *others = ingested.rejected
         for each in others[: SHOWN - 1]:
@@ -279,7 +278,17 @@ def index_once(
         count = f"{len(ingested.rejected)} of {ingested.sent}"
         cure = "--allow-rejected goes on without them"
         raise InputError(DeadLetterClass.INVALID, f"{name}: {count} documents were rejected ({cure}), first {first}")
-    if not console.is_terminal:
-        say(console, f"documents of {name} indexed: {ingested.applied}")
-    mark.write_text(digest, encoding="ascii")
+    if is_new:
+        if not console.is_terminal:
+            say(console, f"documents of {name} indexed: {ingested.applied}")
+        mark.write_bytes(orjson.dumps([digest, ingested]))
     return ingested
+
+
+def _read_mark(mark: Path, digest: str) -> Ingested | None:
+    """The outcome of the documents of an index, if it is that of the documents and the configuration of the digest."""
+    with suppress(OSError, ValueError):
+        known, ingested = orjson.loads(mark.read_bytes())
+        if known == digest:
+            return Ingested(ingested["sent"], [RejectedDocument(**each) for each in ingested["rejected"]])
+    return None

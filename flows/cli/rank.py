@@ -4,7 +4,6 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, Self
 
@@ -24,7 +23,6 @@ from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches, ModelScores
 from operators.stages.decode import check_text
 from operators.text.expression import parse
-from operators.text.passages import Matcher
 from operators.text.times import find_time
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
@@ -117,8 +115,7 @@ class PoolRanker:
             "source": None,
         }
         # A pool does not say the analysis of its collection: passages are found by the current one.
-        words = parse(asked.text or "", {}).terms
-        matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
+        _, matcher = Bm25(analysis=CURRENT).read(parse(asked.text or "", {}).terms)
         return result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
 
     def rank_all(self, read: ReadPool) -> RankedPool:

@@ -112,31 +112,31 @@ class Bm25:
         languages = self.settings.languages
         return languages.get(tag) or languages.get(tag.partition("-")[0]) or self.settings.language
 
-    def matcher(self, text: str, lang: str | None = None) -> Matcher:
-        """Finds the words of a query in texts; its `lang` is as that of `words`."""
-        terms = self._terms_in(analyse(_readable(text), query=True), lang) if self._is_mixed else self.terms_of
-        return Matcher(text, terms, partial(self.terms_of, stop_words=True))
-
     def words(self, text: str, lang: str | None = None) -> Sequence[QueryWord]:
-        """Return the words and forms of a query that have terms; stop words only if it has no others.
+        """Return the words of a query as `read` has them."""
+        return self.read(text, lang)[0]
 
-        `lang` is the query's language as documents have it; None: it is told by the query's stop words.
+    def read(self, text: str, lang: str | None = None) -> tuple[Sequence[QueryWord], Callable[[], Matcher]]:
+        """Return the words and forms of a query that have terms, and a maker of what finds its words in texts.
+
+        Stop words have terms only if nothing else has. `lang` is the query's own; None: its stop words tell it.
         """
-        text = _readable(text)
+        text, stop_words = _readable(text), partial(self.terms_of, stop_words=True)
         if self.analysis == PLAIN:
             plain = ((word, self._model.embed_query(word).indices) for word in split_words(text))
-            return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
+            known = [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
+            return known, lambda: Matcher(analyse(text, query=True), self.terms_of, stop_words)
         tokens = analyse(text, query=True)
+        terms_of = self._terms_in(tokens, lang) if self._is_mixed else self.terms_of
         words = [each for each in tokens if each.is_word]
         forms = [each for each in tokens if not each.is_word]
         if not _TURKISH.isdisjoint(self._counting):
             forms += (each._replace(is_word=False) for each in _in_turkish(text, words) if each not in words)
-        terms_of = self._terms_in(words, lang) if self._is_mixed else self.terms_of
         found = [terms_of(each.text) for each in words]
         neighbours = list(join_neighbours(words, [bool(terms) for terms in found]))
         if not any(found):
-            found = [self.terms_of(each.text, stop_words=True) for each in words]
-        found += [self.terms_of(each.text, stop_words=True) for each in (*forms, *neighbours)]
+            found = [stop_words(each.text) for each in words]
+        found += [stop_words(each.text) for each in (*forms, *neighbours)]
         weights = [*map(_weight, (*words, *forms)), *(0.0 for _ in neighbours)]
         read = zip((*words, *forms, *neighbours), found, weights, strict=True)
         known = [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
@@ -145,7 +145,7 @@ class Bm25:
         if words and any(not model.embed_query(self._fold(spelled, language)).indices for language, model in models):
             atoms = words[-1].first + words[-1].atoms
             known.append(QueryWord(f'"{spelled}"', self._join(words), 0, atoms, float(atoms)))
-        return known
+        return known, partial(Matcher, tokens, terms_of, stop_words)
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
         """The term of a whole text of stop words; it begins like no word, so that no other text has it."""

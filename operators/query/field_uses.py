@@ -24,8 +24,8 @@ class Purpose(Enum):
 
     FILTER = ""
     ORDER = "nothing to order by"
-    GROUP = "nothing to group by: add it to qdrant.indexes"
-    COUNT = "nothing to count by: add it to qdrant.indexes"
+    GROUP = "nothing to group by: index it as keyword, integer or bool in qdrant.indexes"
+    COUNT = "nothing to count by: index it as keyword, integer or bool in qdrant.indexes"
 
 
 class FieldUse(NamedTuple):

@@ -124,7 +124,7 @@ class View:
         return [each._replace(start=start + each.start) for each in found] if start else found
 
 
-_NO_WORDS: Final = Matcher("", lambda _: ())
+_NO_WORDS: Final = Matcher((), lambda _: ())
 
 
 def split_neighbours(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:

@@ -19,6 +19,7 @@ from operators.ranking.run import stamp
 from operators.text.folding import fold_accents
 from operators.text.measures import (
     NUMERAL,
+    YEAR,
     Lexeme,
     Measure,
     Unit,
@@ -159,9 +160,9 @@ class Subject:
         if isinstance(wish, Limit) and wish.unit is not None and unit is None:
             said.append(simplify(wish.unit))
         about = frozenset().union(*(subjects_of(each) or {each} for each in said))
-        if unit is None and not about:
+        if not about and unit in {None, YEAR}:
             # A bare number is a price.
-            about = frozenset({"price"})
+            about = frozenset({"price" if unit is None else "date"})
         nouns = frozenset(each for each in said if not subjects_of(each))
         others = frozenset(each.text for each in tokenize(text or "") if each.text.isalpha())
         return cls(unit, about, nouns, others, isinstance(wish, Limit) and wish.value is not None)

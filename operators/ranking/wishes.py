@@ -124,16 +124,16 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         excluded = ((_exclude(words, each) for words in wanted) for each in documents)
         return _Judged(wish, [max(each, key=lambda verdict: verdict.fails, default=_SAYS_NOTHING) for each in excluded])
     subject = Subject.of(wish, text)
-    # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
-    fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
-    said = [
-        values_at(subject, each, fields)
-        or [value for tokens in each.around(subject.pattern) for value in subject.in_text(tokens)]
-        for each in documents
-    ]
+    fields, said = _read(wish, subject, documents)
     if subject.dated and not any(said):
-        fields = [INDEXED_AT]
-        said = [values_at(subject, each, fields) for each in documents]
+        # A number that no word calls a year may be an amount, if that divides these documents.
+        amount = wish.model_copy(update={"unit": None})
+        fields, values = _read(amount, Subject.of(amount, text), documents)
+        if len({satisfies(amount, value) for each in values for value in each}) > 1:
+            wish, said = amount, values
+        else:
+            fields = [INDEXED_AT]
+            said = [values_at(subject, each, fields) for each in documents]
     if subject.exact and not any(said):
         # No field is called so, and the search has not looked for these words: in any field they count as words do.
         said = [[text for text in each.texts if satisfies(wish, text)] for each in documents]
@@ -145,6 +145,18 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
     silent = not any(said) and not any(agree)
     verdicts = [_FITS if silent or each else verdict for verdict, each in zip(verdicts, agree, strict=True)]
     return _Judged(wish.model_copy(update={"field": fields[0] if fields and any(said) else wish.field}), verdicts)
+
+
+def _read(wish: Limit, subject: Subject, documents: Sequence[Document]) -> tuple[list[str], list[list[Said]]]:
+    """The fields that a limit means, and what each document says in them, or else in its texts."""
+    # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
+    fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
+    said = [
+        values_at(subject, each, fields)
+        or [value for tokens in each.around(subject.pattern) for value in subject.in_text(tokens)]
+        for each in documents
+    ]
+    return fields, said
 
 
 def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
@@ -188,11 +200,9 @@ def _forms_without(word: str) -> frozenset[str]:
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
     """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
-    behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
-    if behind and behind[0] in WORDS["free"]:
-        return True
-    # "Sugar is not added", "Deutsch nicht erforderlich".
-    if not _DENYING.isdisjoint(behind) and (behind[0] in _DENYING or behind[0] in WORDS["auxiliary"]):
+    first, *rest = [*(each.text for each in tokens[at + 1 : at + 3] if each.text != "-"), ""]
+    # "Sugar-free", "Deutsch nicht erforderlich", "sugar is not added"; and "parking is free" has parking.
+    if first in WORDS["free"] | _DENYING or (first in WORDS["auxiliary"] and not _DENYING.isdisjoint(rest)):
         return True
     for step in range(1, min(_REACH, at) + 1):
         before = tokens[at - step].text

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 from operators.access.filters import count_conditions
@@ -113,11 +113,10 @@ class Admission:
             columns = {name: column for name, column in columns.items() if not is_hidden(column, hidden)}
             retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
         parsed = retrieval.parsed = parse(text, columns, prefixes=self.fields.same)
-        matcher = partial(bm25.matcher, parsed.terms, query.asked.event.lang)
+        retrieval.words, matcher = bm25.read(parsed.terms, query.asked.event.lang)
         # Where there are passages, several steps read the words.
         retrieval.matcher = cache(matcher) if wants_words(query.asked.plan.returned) else matcher
-        retrieval.words, retrieval.analyser = bm25.words(parsed.terms, query.asked.event.lang), bm25.name
-        retrieval.terms = query_vector(retrieval.words)
+        retrieval.terms, retrieval.analyser = query_vector(retrieval.words), bm25.name
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         able, expression = retrieval.capabilities.matches_words(retrieval.filtered), parsed.expression

@@ -114,7 +114,7 @@ def rewrite(asked: Query, ruling: Ruling) -> Query:
     orders = (each.order_by for each in rewrites if each.order_by is not None)
     filters = [*event.filters, *(wanted for each in rewrites for wanted in each.filters)]
     order_by = event.order_by if event.order_by is not None else next(orders, None)
-    event = event.model_copy(update={"text": ruling.take_away() or None, "filters": filters, "order_by": order_by})
+    event = event.model_copy(update={"text": ruling.take_away(), "filters": filters, "order_by": order_by})
     again = canonicalise(
         event, asked.plan, asked.source, asked.destination, asked.namespace, asked.now, asked.cursor, asked.reply
     )

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from operators.text.analysis import analyse, is_unspaced
+from operators.text.analysis import Token, analyse, is_unspaced
 from operators.text.words import split_words
 
 SIZE: Final = 300
@@ -103,12 +103,12 @@ class _Window(NamedTuple):
 
 
 class Matcher:
-    """Finds a query's words in texts; `terms` are those of the keyword leg, none of a stop word.
+    """Finds the words and forms of a query in texts; `terms` are those of the keyword leg, none of a stop word.
 
     `stop_words` are the terms by which a query that has nothing else is searched.
     """
 
-    def __init__(self, query: str, terms: Terms, stop_words: Terms = lambda _: ()) -> None:
+    def __init__(self, query: Sequence[Token], terms: Terms, stop_words: Terms = lambda _: ()) -> None:
         self._weights: list[float] = []
         self._by_term: dict[int, int] = {}
         self._stems: list[str] = []
@@ -120,8 +120,8 @@ class Matcher:
             self._terms = stop_words
             self._read(query)
 
-    def _read(self, query: str) -> None:
-        for token in analyse(query, query=True):
+    def _read(self, query: Sequence[Token]) -> None:
+        for token in query:
             found = self._terms(token.text)
             if not found or token.text in self._known:
                 continue

@@ -105,14 +105,20 @@ weight desc: heaviest|schwerst+|le plus lourd|la plus lourde|les plus lourds|les
 """Subject and direction -> phrases; a stem with + has the endings of a German superlative."""
 
 _EXCLUDING: Final = """
-anything: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|anything but|
- but not|but no|with no|and no|and not|nor|free of|free from|ohne|ausser|ausser in|ausgenommen|aber nicht|aber kein|
- aber keine|aber keinen|aber ohne|und ohne|frei von|sans|sauf|sauf a|excepte|hormis|mais pas|mais sans|et sans|et pas|
- pas de|pas d'|pas en|a l' exception de|autre que|autres que|nicht aus|nicht von|nicht fur|nicht mit
-noun: no|kein|keine|keinen|keiner|keinem|keines
-clause: not|nicht|pas
+anything case: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|
+ anything but|but not|but no|with no|and no|and not|nor|free of|free from|sans|sauf|sauf a|excepte|hormis|mais pas|
+ mais sans|et sans|et pas|pas de|pas d'|pas en|a l' exception de|autre que|autres que
+anything names: ausser|ausser in|ausgenommen|aber nicht|nicht von
+anything noun: ohne|aber kein|aber keine|aber keinen|aber ohne|und ohne|frei von|nicht aus|nicht fur|nicht mit
+noun case: no
+noun noun: kein|keine|keinen|keiner|keinem|keines
+clause case: not|pas
+clause names: nicht
 """
-"""Kind -> phrases before what is not wanted: `noun` is followed by a noun, `clause` stands alone or behind a verb."""
+"""Kind and reach -> phrases before what is not wanted. Its kind: `noun` is followed by a noun, `clause` stands alone or
+behind a verb. Its reach: German writes a thing as one word, so of `noun` the first one ends the name; `names` of makers
+and places have several; in other languages a word of another `case` begins something else.
+"""
 
 _WORDS: Final = """
 filler: a an the about of around roughly approximately circa ca de d' du la le les l' den der die das dem einem einer

@@ -29,6 +29,9 @@ _CONNECTORS: Final = 2
 _NAMED: Final = 2
 """Words at most that are read of what is excluded, where nothing says where it ends."""
 
+_INFLECTED: Final = ("e", "en", "er", "es", "em")
+"""Endings of a German adjective before its noun."""
+
 _CLAUSE: Final = 4
 """Words from a relative pronoun to its verb at most: "whose head is not of metal"."""
 
@@ -165,19 +168,20 @@ class _Reader:
 
     def _make_limit(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
         end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
-        dated = said.subject == "date" or said.strength in {"moment", "since"}
-        if unit is None and dated and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
+        named, dated = self._subject_before(start, unit), said.subject == "date" or said.strength == "moment"
+        may_date = dated or (said.strength == "since" and not named)
+        if unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
             if said.subject != "date" and self._is_word(end) and "date" not in subjects_of(self._text(start - 1)):
                 # "The economy after 2008 crisis" names an event.
                 return None
-            return _Found(start, end, _limit({bound: measure.number}, YEAR, ["date"]))
+            return self._make_years(start, end, {bound: measure.number}, dated=dated)
         if said.strength == "moment":
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
             onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
-                return _Found(start, onwards[1], _limit({bound: measure.number}, YEAR, ["date"]))
+                return self._make_years(start, onwards[1], {bound: measure.number}, dated=True)
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
                 return None
         if said.subject == "date":
@@ -186,7 +190,7 @@ class _Reader:
         if unit is not None and about and subjects_in(unit.kind).isdisjoint(about):
             about = []
         end, subject = self._subject(end, unit)
-        about += subject or self._subject_before(start, unit)
+        about += subject or named
         if unit is None and not about:
             # "More than 4 ports" is a limit, and so is "headphones under 50".
             counted = self._is_word(end)
@@ -194,6 +198,11 @@ class _Reader:
                 return None
             about = [self._text(end)] if counted else []
         return _Found(start, end, _limit({bound: measure.number}, unit, about))
+
+    def _make_years(self, start: int, end: int, bounds: dict[Bound, float], *, dated: bool) -> _Found:
+        """A limit by years; one that no word says to be about dates may be one of amounts."""
+        dated = dated or any("date" in subjects_of(self._text(each)) for each in range(start - 1, end))
+        return _Found(start, end, _limit(bounds, YEAR, ["date"] if dated else []))
 
     def _subject(self, end: int, unit: Unit | None) -> tuple[int, list[str]]:
         """The subject that is named behind a number and its unit: "cm wide", "GB of memory", "players"."""
@@ -235,10 +244,11 @@ class _Reader:
         if low > second.number or not (opened or ranged or money):
             return None
         bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
-        if unit is None and is_year(low) and is_year(second.number):
-            return _Found(at, second.end, _limit(bounds, YEAR, ["date"]))
+        named = self._subject_before(at, unit)
+        if unit is None and not named and is_year(low) and is_year(second.number):
+            return self._make_years(at, second.end, bounds, dated=False)
         end, about = self._subject(second.end, unit)
-        about = about or self._subject_before(at, unit)
+        about = about or named
         if unit is None and not about and (ranged or self._is_word(end)):
             return None
         return _Found(at, end, _limit(bounds, unit, about))
@@ -261,7 +271,7 @@ class _Reader:
         if unit is None and not about:
             if not is_year(measure.number):
                 return None
-            unit, about = YEAR, ["date"]
+            return self._make_years(at, behind[1], {behind[0]: measure.number}, dated=False)
         return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
 
     def _size(self, at: int) -> _Found | None:
@@ -279,8 +289,8 @@ class _Reader:
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        phrase = self._phrase(at, phrases.EXCLUDING)
-        kind, marked = phrase if phrase is not None else ("", at)
+        said, marked = self._phrase(at, phrases.EXCLUDING) or (" case", at)
+        kind, _, reach = said.partition(" ")
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
         # "No more than" is a limit.
@@ -303,7 +313,7 @@ class _Reader:
         is_state = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
         if is_state and kind == "clause" and self._text(at) == "not" and self._text(at - 1) != ",":
             return None
-        end = self._end_of_name(first)
+        end = self._end_of_name(first, reach)
         return _Found(at, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
 
     @cached_property
@@ -337,24 +347,30 @@ class _Reader:
                 return verb + 2
         return None
 
-    def _end_of_name(self, first: int) -> int:
+    def _end_of_name(self, first: int, reach: str) -> int:
         """The token behind the words that name what is excluded."""
         end = first
         while self._is_word(end) or (first < end < len(self.tokens) - 1 and self._is_hyphen(end)):
             if end > first and (self._size(end) is not None or self._phrase(end, phrases.BEFORE) is not None):
                 break
             end += 1
-        words = [each for each in range(first, end) if self._text(each) != "-"]
+        words = [each for each in range(first, end) if not self._is_hyphen(each) and not self._is_hyphen(each - 1)]
         if not words:
             return first
-        capital = [self.text[self.tokens[each].start].isupper() for each in words]
-        if capital[0] and not all(capital):
-            end = words[capital.index(False)]
-        elif len(words) > _NAMED:
-            end = words[_NAMED]
+        written = [self.text[self.tokens[each].start : self.tokens[each].end] for each in words]
+        capital = [each[0].isupper() for each in written]
+        last = min(len(words), _NAMED)
+        if capital[0] or reach == "case":
+            # A short form, such as GPS, is of both cases.
+            others = (at for at, each in enumerate(written) if capital[at] != capital[0] and not each.isupper())
+            last = next(others, last)
+        if reach == "noun":
+            nouns = (at for at, each in enumerate(written) if capital[at] or not each.endswith(_INFLECTED))
+            last = min(last, next(nouns, last) + 1)
+        end = [*words, end][last]
         also = self._skip(end, "also", 1)
         if also > end and self._is_word(also) and not self._phrase(end, phrases.EXCLUDING):
-            return self._end_of_name(also)
+            return self._end_of_name(also, reach)
         return end
 
     def _is_hyphen(self, at: int) -> bool:

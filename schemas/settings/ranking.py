@@ -20,7 +20,7 @@ from schemas.settings.section import DESTINATIONS, Count, Reference, Section
 BALANCED: Final = "balanced"
 
 GROUPING: Final = Reference(
-    "nothing to group by; add it to qdrant.indexes",
+    "nothing to group by; index it as keyword, integer or bool in qdrant.indexes",
     lambda root, name: root.qdrant.of_another_tool or name in root.qdrant.grouping_fields,
 )
 RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.recipes)

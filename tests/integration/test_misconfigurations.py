@@ -99,7 +99,7 @@ recipes: {mine: {stages: [rrff]}}
     configuration: recipes.mine.stages.0: no such stage; did you mean rrf?
 $ config
 profiles: {fast: {group_by: brand}}
-    configuration: profiles.fast.group_by: nothing to group by; add it to qdrant.indexes
+    configuration: profiles.fast.group_by: nothing to group by; index it as keyword, integer or bool in qdrant.indexes
 
 # Keys that do not go together, and keys without effect
 $ config

@@ -73,7 +73,7 @@ def test_each_kind_is_answered(rows: Mapping[str, tuple[ReportRow, Mapping[str, 
     assert {kind: share for kind, share in right.items() if round(share, 2) < GOALS[kind]} == {}
     assert sum(right.values()) / len(right) >= 0.9
     assert row.figures["nDCG@10"] >= 0.94
-    assert row.answered == {"ok": 160}
+    assert row.tally.answered == {"ok": 160}
 
 
 @pytest.mark.parametrize("recipe", MODELS)

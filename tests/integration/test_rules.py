@@ -11,6 +11,7 @@ from rich.console import Console
 
 from flows.cli.ingestion import index_once
 from flows.cli.query import QueryClient
+from flows.cli.rank import PoolRanker
 from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.delivery.client import ProducerRecord
 from schemas.result import ResultEvent
@@ -270,6 +271,18 @@ def test_words_are_redirected_to_an_order(shop: Shop) -> None:
     assert "rules" not in exactly
     dearest = shop.ask("budget shoes", filters=kind, order_by={"field": "price", "direction": "desc"})
     assert found(dearest)[0] == "boots"
+
+
+def test_a_pool_of_a_query_that_has_no_words_left_is_ranked(shop: Shop) -> None:
+    """The console's, too: a rule that leaves an order alone is tried there as in a query."""
+    tried = {"budget": {"when": {"exact": "budget"}, "then": {"rewrite": {"order_by": {"field": "price"}}}}}
+    result, ranker = (
+        shop.ask("budget", rules=tried, record=True),
+        PoolRanker.of(shop.running.settings, None, explain=False),
+    )
+    again = ranker.rank(ranker.read_pool(json.dumps(result["pool"]).encode()))
+    assert found(again) == found(result)
+    assert found(again)[0] == "energy"
 
 
 def test_words_are_redirected_to_a_filter_that_may_be_asked(shop: Shop) -> None:

@@ -195,7 +195,7 @@ def _unanswered(error: BackendError) -> tuple[str, str]:
 
 def _call(section: str, name: str, work: Coroutine[Any, Any, Measured]) -> Iterator[Finding]:
     """The findings about a model by the calls to it, which raise BackendError or ConfigError if it cannot be used."""
-    key = "rerank" if section == "reranker" else section
+    key = clients.section_of(section)
     try:
         measured = asyncio.run(work)
     except CacheNotWritable as error:

@@ -25,7 +25,7 @@ from flows.cli.console.columns import (
 from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
-from flows.cli.evaluate.evaluation import judged_hit, judged_name
+from flows.cli.evaluate.evaluation import failure_of, judged_hit, judged_name
 from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.cli.rules import put_into_words
@@ -333,7 +333,7 @@ class Workbench:
         found = []
         for result in self._ask_bare(column, queries, record=True):
             if "pool" not in result:
-                raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
+                raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {failure_of(result)}")
             found.append(self.main.ranker.read_pool(orjson.dumps(result["pool"])))
         return found
 
@@ -353,7 +353,7 @@ class Workbench:
         found = []
         for result in self._ask_bare(column, queries, limit=depth):
             if result["status"] in {"invalid", "denied", "failed"}:
-                raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {_failure(result)}")
+                raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {failure_of(result)}")
             found.append([judged_hit(hit) for hit in result["results"]])
         return found
 
@@ -380,12 +380,6 @@ def _as_stored(result: Mapping[str, Any], columns: Mapping[str, str]) -> dict[st
 
 def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:
     return next((each for each in result["results"] if each["id"] == id_), None)
-
-
-def _failure(result: Mapping[str, Any]) -> str:
-    if said := result.get("error") or result.get("denied"):
-        return str(said["reason"])
-    return "; ".join(result.get("warnings") or ()) or str(result["status"])
 
 
 def searcher(settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT) -> Searcher:

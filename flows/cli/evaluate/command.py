@@ -77,14 +77,14 @@ def evaluate(
                     figures["nothing"] = row.separation._asdict()
                 if grouped:
                     figures["by"] = {name: {**some, "judged": count} for name, count, some in row.split(grouped)}
-                emit({**figures, **source.counts, "answers": row.answered, "lost": row.lost})
+                emit({**figures, **source.counts, "answers": row.tally.answered, "lost": row.tally.lost})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
         apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
         tables = [figures_table(rows), *apart, *(group_tables(rows, by, grouped) if by is not None else ())]
         sources.print_report([*tables, source.note])
-    sources.report_lost(((row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
+    sources.report_lost(((row.name, row.tally) for row in rows), allowed=allow_partial)
 
 
 def separation_table(rows: list[ReportRow]) -> Table:
@@ -101,7 +101,7 @@ def figures_table(rows: list[ReportRow]) -> Table:
     """A row a recipe: its figures, and its answers by status."""
     found = Table("recipe", *rows[0].figures, "answers")
     for row in rows:
-        answers = ", ".join(f"{count} {status}" for status, count in sorted(row.answered.items()))
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(row.tally.answered.items()))
         found.add_row(printable(row.name), *_format(row.figures.values()), answers)
     return found
 

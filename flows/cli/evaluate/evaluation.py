@@ -63,37 +63,46 @@ _UNASKED: Final = frozenset({"cursor", "reply_to", "record", "explain", "debug"}
 
 @dataclass(frozen=True)
 class AnswerCounts:
-    """Answers by their status, and how many of them lost each stage."""
+    """Answers by their status, how many of them lost each stage, and a reason by status: that of the first."""
 
     answered: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def count(self, result: Mapping[str, Any]) -> None:
         """Count a result event."""
         self.answered[result["status"]] += 1
         self.lost.update({each["stage"] for each in result.get("degraded", ())})
+        if (reason := failure_of(result)) != result["status"]:
+            self.reasons.setdefault(result["status"], f", such as query {result['query_id']}: {reason}")
+
+    def describe_lost(self, name: str) -> str | None:
+        """The answers that are not whole, in a sentence about `name`; None if all are."""
+        # Figures of others say nothing.
+        others = {status: count for status, count in self.answered.items() if status != Status.OK}
+        if not others:
+            return None
+        said = ", ".join(f"{count} {status}{self.reasons.get(status, '')}" for status, count in sorted(others.items()))
+        stages = "".join(f"; {stage} was lost {count} times" for stage, count in sorted(self.lost.items()))
+        return f"{name}: {sum(others.values())} of {self.answered.total()} answers are not whole ({said}){stages}"
 
 
-def describe_lost(name: str, answered: Mapping[str, int], lost: Mapping[str, int]) -> str | None:
-    """The answers that are not whole, in a sentence about `name`; None if all are: figures of others say nothing."""
-    others = {status: count for status, count in answered.items() if status != Status.OK}
-    if not others:
-        return None
-    said = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
-    stages = "".join(f"; {stage} was lost {count} times" for stage, count in sorted(lost.items()))
-    return f"{name}: {sum(others.values())} of {sum(answered.values())} answers are not whole ({said}){stages}"
+def failure_of(result: Mapping[str, Any]) -> str:
+    """Why a query was refused, or what is wrong with its answer; its status if nothing says more."""
+    if said := result.get("error") or result.get("denied"):
+        return str(said["reason"])
+    return "; ".join(result.get("warnings") or ()) or str(result["status"])
 
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One way to rank: its figures, its answers by status, the stages they lost, and queries that nothing answers."""
+    """One way to rank: its figures, its answers, and queries that nothing answers."""
 
     name: str
     figures: Mapping[str, float]
-    answered: Mapping[str, int]
+    tally: AnswerCounts
     values: ByQuery = field(default_factory=dict)
     separation: metrics.Separation | None = None
-    lost: Mapping[str, int] = field(default_factory=dict)
 
     def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
         """Each group that has a query with a relevant document, by name: how many of these, and their figures."""
@@ -220,7 +229,7 @@ def run_flow(
             wrong, total = records.survey()
             source = documents.name, records.usable if allow_rejected else records.objects, records.version()
             ingested = index_once(running, *source, directory, console, complete=not allow_rejected)
-            if allow_rejected and ingested is not None:
+            if allow_rejected:
                 print_skipped([*map(str, (*wrong, *ingested.rejected))], total, console)
         stack.enter_context(running.searching())
         yield running
@@ -332,11 +341,10 @@ def measure(
                 tally.count(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = metrics.separate(with_answer, [best[query] for query in unanswerable if query in best])
-        row = make_row(variant.name, ranked, tally.answered, judged, runs)
-        yield replace(row, separation=found, lost=tally.lost)
+        yield replace(make_row(variant.name, ranked, tally, judged, runs), separation=found)
 
 
-def make_row(name: str, ranked: TrecRun, answered: Mapping[str, int], judged: Qrels, runs: Path | None) -> ReportRow:
+def make_row(name: str, ranked: TrecRun, tally: AnswerCounts, judged: Qrels, runs: Path | None) -> ReportRow:
     """The figures of one way to rank; `runs` is a directory for TREC runs."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
@@ -346,4 +354,4 @@ def make_row(name: str, ranked: TrecRun, answered: Mapping[str, int], judged: Qr
             for query in sorted(ranked):
                 out.writelines(metrics.run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return ReportRow(name, metrics.evaluate_run(order, judged), answered, metrics.by_query(order, judged))
+    return ReportRow(name, metrics.evaluate_run(order, judged), tally, metrics.by_query(order, judged))

@@ -4,11 +4,9 @@ A pool is what production saw; other recipes rank it, and judgements of its quer
 """
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -176,9 +174,9 @@ def print_report(parts: Iterable[RenderableType]) -> None:
         out.print(part)
 
 
-def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]], *, allowed: bool) -> None:
-    """Say by answers and lost stages of each name what is missing; end the command with 1 unless that is allowed."""
-    said = list(filter(None, starmap(evaluation.describe_lost, counts)))
+def report_lost(counts: Iterable[tuple[str, AnswerCounts]], *, allowed: bool) -> None:
+    """Say by the answers of each name what is missing; end the command with 1 unless that is allowed."""
+    said = [lost for name, tally in counts if (lost := tally.describe_lost(name)) is not None]
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
     if said and not allowed:
@@ -196,7 +194,7 @@ def record_pools(
         asked = (event for event in every if event["query_id"] in judged)
         for result in query_client.ask(asked, evaluation.ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
-                raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
+                raise ConfigError(f"query {result['query_id']}: no pool was recorded: {evaluation.failure_of(result)}")
             tally.count(result)
             pools.append(ranker.read_pool(orjson.dumps(result["pool"])))
     return pools
@@ -260,13 +258,13 @@ def rank_pools(
             continue
         by_recipe = replace(ranker, recipe=variant.recipe)
         found: dict[str, list[tuple[str, float]]] = {}
-        answered: Counter[str] = Counter()
+        tally = AnswerCounts()
         for query, read in recorded.pools.items():
             with naming(f"query {query}, recipe {variant.recipe.name}"):
                 status, order = by_recipe.rank_all(read.change_query(rerank=variant.rerank))
             found[query] = order[: evaluation.DEPTH]
-            answered[status.value] += 1
-        yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)
+            tally.answered[status.value] += 1
+        yield evaluation.make_row(variant.name, found, tally, recorded.judged, runs)
 
 
 def _query_without_pool(line: bytes, error: InputError) -> str | None:

@@ -169,7 +169,7 @@ def tune(
         say(stderr, f"wrote {write}: {copy if better else 'no recipe in it is shown to be better than your own'}")
     if not as_json:
         sources.print_report([source.note])
-    sources.report_lost([("pools", source.tally.answered, source.tally.lost)], allowed=allow_partial)
+    sources.report_lost([("pools", source.tally)], allowed=allow_partial)
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:

@@ -15,7 +15,7 @@ import orjson
 
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, fit_float32
 from operators.query.backend_answers import Hits, Record, RecordPage
-from schemas.errors import BackendError, BackendTimeout, Blame, Reason
+from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 from schemas.texts import printable
 
 Payload = Mapping[str, Any]
@@ -258,12 +258,11 @@ _LONGEST: Final = 300
 
 
 def error_of(name: str, status: int, body: bytes) -> BackendError:
-    """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
-
-    A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
-    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
-    """
+    """The error of an answer without success. Its message quotes Qdrant's own text, in one line."""
     words = _words(body)
+    if words is None and status == HTTPStatus.REQUEST_TIMEOUT:
+        # Qdrant's own time-outs have its words. This one is of its HTTP server, which has waited 5 s for a request.
+        return BackendUnavailable(f"{name}: status {status}: no request reached it in time", status, unread=True)
     if words is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
         return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")

@@ -112,11 +112,20 @@ def test_what_no_request_can_carry_is_refused_at_start(section: dict[str, Any], 
     assert "one" not in str(caught.value)
 
 
-def test_a_file_of_the_reranker_is_named_by_its_section() -> None:
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"header_files": {"x-tenant": "/does/not/exist"}},
+        {"tls": {"ca": "/does/not/exist"}},
+        {"api_key_file": "/does/not/exist"},
+    ],
+)
+def test_a_file_of_the_reranker_is_named_by_its_section(section: dict[str, Any]) -> None:
     """The key that is to be corrected is one of `rerank`, whatever the backend is called in metrics."""
-    section = {"kind": "tei", "url": "http://backend.test", "header_files": {"x-tenant": "/does/not/exist"}}
-    settings = load(None, {"qdrant": {"url": "http://q"}, "rerank": section})
-    with pytest.raises(ConfigError, match=r"^rerank\.header_files: /does/not/exist"):
+    settings = load(
+        None, {"qdrant": {"url": "http://q"}, "rerank": {"kind": "tei", "url": "http://backend.test", **section}}
+    )
+    with pytest.raises(ConfigError, match=rf"^rerank\.{next(iter(section))}(\.ca)?: /does/not/exist"):
         make_cross_encoder(settings, InProcess(settings), METRICS)
 
 

@@ -144,9 +144,16 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
     Its judgements are kept in the file that is named.
     """
     documents = tmp_path / "d.jsonl"
-    documents.write_text('{"id": "tide", "text": "The tide rises under the moon."}\n')
+    documents.write_text('{"id": "tide", "text": "The tide rises under the moon.", "price": "1,5", "sort": "sea"}\n')
+    own = {
+        "documents": {"formats": {"price": "decimal_comma"}},
+        "qdrant": {"path": "unused", "indexes": {"price": "float", "sort": "keyword"}},
+        "kafka": {"topics": {"rules": "rules"}},
+    }
+    (tmp_path / "own.yaml").write_text(json.dumps(own))
     qrels = tmp_path / "mine.qrels"
     command = [sys.executable, "-m", "flows.cli", "demo", "--documents", str(documents), "--serve"]
+    command += ["--config", str(tmp_path / "own.yaml")]
     command += ["--judgements", str(qrels)]
     env = {**os.environ, "RANKSTREAM_CACHE_DIR": str(tmp_path / "a cache"), "COLUMNS": "300", "PYTHONUNBUFFERED": "1"}
     (tmp_path / "a cache").mkdir()
@@ -166,9 +173,12 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
             assert posted.json == {"before": None}
             assert qrels.read_text().split()[1:] == ["0", "tide", "2"]
             _, *arguments = shlex.split(printed)
-            asked = rankstream(*arguments, "--json")
+            # The file is the demo's own: a value is read in the form of the documents, and rules have their topic.
+            asked = rankstream(*arguments, "--filter", "price=1,5", "--json")
             assert asked.returncode == 0, asked.stderr
             assert [hit["id"] for hit in json.loads(asked.stdout)["results"]] == ["tide"]
+            listed = rankstream("rules", "list", *arguments[1:3])
+            assert (listed.returncode, listed.stdout) == (0, ""), listed.stderr
             demo.send_signal(signal.SIGINT)
             assert demo.wait(60) == 0
         finally:

@@ -1,6 +1,7 @@
 """Evaluating: in which ways queries are asked, and what they are asked for."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from flows.cli.evaluate.evaluation import (
     AnswerCounts,
     ReportRow,
     Variant,
-    describe_lost,
     events,
     groups,
     make_row,
@@ -59,14 +59,26 @@ def test_lost_answers_are_counted_by_status_and_stage() -> None:
     """An answer that lost a stage twice counts once for it; whole answers are nothing to say."""
     tally = AnswerCounts()
     tally.count({"status": "ok", "degraded": []})
-    assert describe_lost("hybrid", tally.answered, tally.lost) is None
+    assert tally.describe_lost("hybrid") is None
     lost = [{"stage": "rerank", "reason": "timeout"}, {"stage": "vector", "reason": "timeout"}]
     for result in ({"status": "partial", "degraded": lost}, {"status": "unranked", "degraded": [*lost[:1] * 2]}):
         tally.count(result)
     tally.count({"status": "expired"})
     said = "hybrid: 3 of 4 answers are not whole (1 expired, 1 partial, 1 unranked)"
     stages = "; rerank was lost 2 times; vector was lost 1 times"
-    assert describe_lost("hybrid", tally.answered, tally.lost) == said + stages
+    assert tally.describe_lost("hybrid") == said + stages
+
+
+def test_the_first_refusal_is_said() -> None:
+    """With its query and the reason: a file whose queries have no `text` has no other fault."""
+    tally = AnswerCounts()
+    for query in ("q1", "q2"):
+        tally.count({"query_id": query, "status": "invalid", "error": {"reason": f"{query}: text must be given"}})
+    tally.count({"query_id": "q3", "status": "denied", "denied": {"reason": "not a field of yours"}})
+    assert tally.describe_lost("rrf") == (
+        "rrf: 3 of 3 answers are not whole (1 denied, such as query q3: not a field of yours,"
+        " 2 invalid, such as query q1: q1: text must be given)"
+    )
 
 
 # Ways
@@ -338,15 +350,17 @@ def test_judgements_of_another_set_are_refused(tmp_path: Path, qrels: str, said:
 def test_a_threshold_a_way() -> None:
     """The second table has the area and the proposed threshold of each way whose queries are told apart."""
     found = separate([0.8, 0.6], [0.2])
-    table = separation_table([ReportRow("one", {}, {}, separation=found), ReportRow("other", {}, {})])
+    table = separation_table(
+        [ReportRow("one", {}, AnswerCounts(), separation=found), ReportRow("other", {}, AnswerCounts())]
+    )
     assert [list(column.cells) for column in table.columns] == [["one"], ["1.000"], ["0.600"], ["1.000"], ["1.000"]]
 
 
 def test_a_row_a_way() -> None:
     """The table has each way's figures and how its queries were answered."""
     rows = [
-        ReportRow("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
-        ReportRow("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
+        ReportRow("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, AnswerCounts(Counter(ok=3, failed=1))),
+        ReportRow("rrf", {"any@5": 1.0, "MRR@10": 0.125}, AnswerCounts(Counter(ok=4))),
     ]
     shown = figures_table(rows)
     assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]
@@ -368,7 +382,7 @@ def test_a_column_divides_the_figures(tmp_path: Path) -> None:
     grouped = groups(path, "kind")
     assert grouped == {"a": "part", "b": "wish", "c": "wish", "e": "nothing"}
     found = {query: [("x", 1.0)] for query in "abd"}
-    row = make_row("rrf", found, {"ok": 5}, {query: {"x": 1} for query in "abcd"}, None)
+    row = make_row("rrf", found, AnswerCounts(), {query: {"x": 1} for query in "abcd"}, None)
     assert [(name, count, figures["any@1"]) for name, count, figures in row.split(grouped)] == [
         ("part", 1, 1.0),
         ("wish", 2, 0.5),

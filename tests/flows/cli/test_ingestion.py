@@ -3,16 +3,19 @@
 import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import kafka
 import pytest
+from rich.console import Console
 
 from flows.assembly.delivery import kafka_client
-from flows.cli.ingestion import Ingested, RejectedDocument, ingest
+from flows.cli.ingestion import Ingested, RejectedDocument, index_once, ingest
+from flows.process.embedded import embedded_settings, start_with_settings
 from operators.delivery.client import ProducerRecord
 from schemas import headers as names
-from schemas.errors import FatalDelivery
+from schemas.errors import FatalDelivery, InputError
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.transactions import indexing
 from tests.repeated import repeated
@@ -116,3 +119,26 @@ def test_a_document_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSe
     large = {"id": "large", "text": random.Random(0).randbytes(1_500_000).hex()}
     with pytest.raises(FatalDelivery, match="larger than the topic takes"):
         ingest(kafka_settings, [(1, large)], lambda *_: None, WITHIN)
+
+
+def test_an_index_keeps_the_outcome_of_its_documents(tmp_path: Path) -> None:
+    """The second time nothing is indexed, and what was rejected is known; a note of another form is none."""
+    read = list[str]()
+
+    def documents() -> Iterator[tuple[object, dict[str, Any]]]:
+        read.append("once")
+        yield from [("line 1", {"id": "a", "text": "a lamp"}), ("line 2", {"id": "b"})]
+
+    def index(version: str, *, complete: bool = False) -> Ingested:
+        with start_with_settings(embedded_settings(tmp_path, {"embedder": {"kind": "none"}})) as flow:
+            return index_once(
+                flow, "lamps", documents, version, tmp_path, Console(quiet=True), total=2, complete=complete
+            )
+
+    first = index("1")
+    assert (first.sent, [each.where for each in first.rejected]) == (2, ["line 2"])
+    assert (index("1"), len(read)) == (first, 1)
+    with pytest.raises(InputError, match="1 of 2 documents were rejected"):
+        index("1", complete=True)
+    (tmp_path / "indexed").write_text("of another version of the program")
+    assert (index("1"), len(read)) == (first, 2)

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from flows.cli import check, collections, ingestion, output, replay
 from flows.cli.check import Finding
 from flows.cli.demo import span_tree
 from flows.cli.evaluate import command, sources
-from flows.cli.evaluate.evaluation import ReportRow
+from flows.cli.evaluate.evaluation import AnswerCounts, ReportRow
 from flows.cli.evaluate.tune import count_trials
 from flows.cli.ingestion import Ingested, RejectedDocument
 from flows.cli.output import print_result
@@ -181,7 +182,7 @@ def test_check_shows_a_finding(shown: Shown) -> None:
 
 def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
     """Names of recipes, ids of queries, and names of files."""
-    sources.print_report([command.figures_table([ReportRow(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
+    sources.print_report([command.figures_table([ReportRow(EVIL, {"MRR@10": 1.0}, AnswerCounts(Counter(ok=1)))])])
     values = {"MRR@10": {EVIL: 0.5}}, {"MRR@10": {EVIL: 1.0}}
     sources.print_report(command.describe_comparison(command.compare_values(*values, "MRR@10", 0), "a", "b"))
     shown()

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from flows.cli.evaluate.command import read_run
-from flows.cli.evaluate.evaluation import ReportRow, make_row, variants
+from flows.cli.evaluate.evaluation import AnswerCounts, ReportRow, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import evaluate_run
@@ -64,7 +64,7 @@ def test_pools_and_results_that_carry_them_are_judged(tmp_path: Path) -> None:
     assert (found.unrecorded, found.reranked) == (1, 0)
     row = rows(found, "hybrid")["hybrid"]
     assert row.figures["MRR@10"] == 0.75
-    assert row.answered == {"ok": 2}
+    assert row.tally.answered == {"ok": 2}
     assert row.values["MRR@10"] == {"a": 1.0, "b": 0.5}
 
 
@@ -89,8 +89,8 @@ def test_a_missing_leg_is_said_by_the_answers(tmp_path: Path) -> None:
     """A recipe that wants more than was recorded has partial answers."""
     keyword = {**pool("a"), "legs": pool("a")["legs"][1:]}
     found = read(tmp_path, "a 0 k 1\n", keyword)
-    assert rows(found, "hybrid")["hybrid"].answered == {"partial": 1}
-    assert rows(found, "keyword")["keyword"].answered == {"ok": 1}
+    assert rows(found, "hybrid")["hybrid"].tally.answered == {"partial": 1}
+    assert rows(found, "keyword")["keyword"].tally.answered == {"ok": 1}
 
 
 def test_runs_are_written(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_runs_are_written(tmp_path: Path) -> None:
 )
 def test_a_run_is_a_file_of_its_directory(tmp_path: Path, name: str, file: str) -> None:
     """Whatever its recipe is called; two names are two files."""
-    make_row(name, {"a": [("v", 1.0)]}, {}, {"a": {"v": 1}}, tmp_path / "runs")
+    make_row(name, {"a": [("v", 1.0)]}, AnswerCounts(), {"a": {"v": 1}}, tmp_path / "runs")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [file]
 
 

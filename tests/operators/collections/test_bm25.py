@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.collections import analysers
 from operators.collections.analysers import CURRENT, Bm25
+from operators.text import passages
+from operators.text.analysis import Token, analyse
 from schemas.errors import ConfigError
 from schemas.settings.qdrant import Bm25Settings
 
@@ -292,8 +295,25 @@ def test_stop_words_of_a_querys_language_are_no_terms_of_it(query: str, words: s
     """In a collection of several languages, too; nor are they marked in a text."""
     searched = [each.text for each in MIXED.words(query, lang) if each.weight and not each.text.startswith('"')]
     assert searched == words.split()
-    (passage,) = MIXED.matcher(query, lang).passages(query, 1)
+    (passage,) = MIXED.read(query, lang)[1]().passages(query, 1)
     assert [passage.text[start:end].lower() for start, end in passage.highlights] == words.split()
+
+
+@pytest.mark.parametrize("query", ["die Lampe wh-1000", "was ist das"])
+def test_a_query_is_analysed_once(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its terms, its languages, and what finds its words in texts."""
+    analysed: list[str] = []
+
+    def count(text: str, *, query: bool) -> list[Token]:
+        analysed.append(text)
+        return analyse(text, query=query)
+
+    for module in (analysers, passages):
+        monkeypatch.setattr(module, "analyse", count)
+    words, matcher = MIXED.read(query)
+    assert words
+    assert matcher() is not None
+    assert analysed == [query]
 
 
 SINGLE = {

@@ -17,6 +17,7 @@ from operators.ranking.candidate import Leg
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import ModelScores
 from operators.stages.fuse import fuse_legs
+from operators.text.analysis import analyse
 from operators.text.passages import Matcher
 from schemas.errors import Reason
 from schemas.fields import unix_seconds
@@ -288,7 +289,9 @@ def test_the_share_of_a_text_that_is_searched_counts_documents_of_groups() -> No
     text = "x " * (READ // 6)
     asked.outcome.payloads = {id_: {**payload, "text": f"{text}lamp"} for id_, payload in POINTS.items()}
     # A part with the words as they are written would be looked for.
-    asked.retrieval.matcher = lambda: Matcher("lantern", lambda word: [word in {"lantern", "lamp"} or hash(word)])
+    asked.retrieval.matcher = lambda: Matcher(
+        analyse("lantern", query=True), lambda word: [word in {"lantern", "lamp"} or hash(word)]
+    )
     (hit,) = published(asked)["results"]
     passages = [each["passages"][0] for each in (hit, *hit["group"]["results"])]
     assert [passage["highlights"] for passage in passages] == [[], [], []]

@@ -9,12 +9,13 @@ from pydantic import ValidationError
 
 from operators.collections.analysers import CURRENT, Bm25
 from operators.query.returned import View, hide, is_hidden, select
+from operators.text.analysis import analyse
 from operators.text.passages import Matcher
 from schemas.query import Returned
 
 TEXT = "Nothing is here. " * 30 + "The red lamp costs ten euros."
 ENGLISH = Bm25(analysis=CURRENT)
-MATCHER = Matcher("lamp", lambda word: [hash(word.lower())])
+MATCHER = Matcher(analyse("lamp", query=True), lambda word: [hash(word.lower())])
 PAYLOAD = {"title": "t", "cost": 1, "meta": {"author": "a", "cost": 2}, "variants": [{"cost": 3, "size": "l"}, "x"]}
 NAMES = st.sampled_from(["a", "b", "c"])
 PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=3).map(".".join), max_size=3)
@@ -122,7 +123,7 @@ def test_the_part_with_the_match_is_read(before: str, size: int) -> None:
     """Of a text that is too long to be read whole: what it is made of, and where the word is, makes no difference."""
     filler = before * (40_000 // len(before))
     text = f"{filler} here a wonderful walrus swims {filler}"
-    matcher = Matcher("wonderful walruses", ENGLISH.terms_of)
+    matcher = Matcher(analyse("wonderful walruses", query=True), ENGLISH.terms_of)
     for returned in (Returned(passages=1), Returned(text=200), Returned(text=200, passages=1)):
         found = View(returned, (), matcher, size).document(text, {})
         [passage] = found.get("passages", [None])

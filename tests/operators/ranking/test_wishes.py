@@ -128,6 +128,18 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
         ["Clerk. Budget for courses: 1,500.", "Clerk, salary 52000", "Clerk, salary 75000"],
         [0.5, 0, 1],
     ),
+    # A number that no word calls a year is one if documents have years, and else an amount that divides them.
+    (
+        "Wohnung bis 1900",
+        [{"rent": 1850}, {"rent": 2100}, {"rent": 850, "created_at": "2024-01-01T00:00:00Z"}],
+        [0, 1, 0],
+    ),
+    ("Wohnung bis 1900", [{"rent": 1850, "built": 2001}, {"rent": 2100, "built": 1890}], [1, 0]),
+    ("Wohnung vor 1900", [{"rent": 1850}, {"rent": 2100}], [0, 0]),
+    ("Wohnung gebaut bis 1900", [{"rent": 1850}, {"rent": 2100}], [0, 0]),
+    ("camera ab 2015", [{"price": 300, "created_at": 1.6e9}, {"price": 400, "created_at": 1.3e9}], [0, 1]),
+    ("Miete bis 1900", [{"rent": 1850, "built": 1995}, {"rent": 2100, "built": 1890}], [0, 1]),
+    ("flat between 1900 and 2000", ["Flat, 1950 €", "Flat, 2100 €"], [0, 1]),
     ("mortgage over 50 years", ["Mortgage over 50 years", "Mortgage"], [0, 0.5]),
     ("lamp under 100 euro", [{"price": math.nan}, {"price": True}, {"price": None}, {"price": 80}], [0.5, 0.5, 0.5, 0]),
 ]
@@ -158,6 +170,7 @@ EXCLUSIONS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("wood, not treated", ["Untreated wood", "Wood, pressure treated", "Wood"], [0, 1, UNKNOWN]),
     ("nurse but no night shifts", ["Nurse. Night shifts are not planned.", "Nurse, night shifts"], [0, 1]),
     ("Pfleger ohne Nachtdienst", ["Pfleger, Nachtdienst nicht nötig", "Pfleger, Nachtdienst. Nicht leicht."], [0, 1]),
+    ("hotel without parking", ["Hotel, parking is free", "Hotel, parking-free", "Hotel, free parking"], [1, 0, 1]),
     ("screws that do not rust", ["Screws rust", "Screws that never rust"], [1, 0]),
 ]
 

@@ -275,9 +275,18 @@ def test_what_cannot_be_excluded_is_said() -> None:
     ("groups", "field", "said"),
     [
         (None, "parent", None),
-        (None, "size", "nothing to group by: add it to qdrant.indexes; there are parent, subject"),
+        (
+            None,
+            "size",
+            "nothing to group by: index it as keyword, integer or bool in qdrant.indexes; there are parent, subject",
+        ),
+        ({"size": frozenset({Ask.FLOAT})}, "size", "index it as keyword, integer or bool"),
         ({"size": frozenset({Ask.INTEGER})}, "size", None),
-        ({"size": frozenset({Ask.INTEGER})}, "parent", "nothing to group by: add it to qdrant.indexes; there are size"),
+        (
+            {"size": frozenset({Ask.INTEGER})},
+            "parent",
+            "nothing to group by: index it as keyword, integer or bool in qdrant.indexes; there are size",
+        ),
         (None, "inner", "its values are inside of strings (node#text), which no filter looks into"),
     ],
 )

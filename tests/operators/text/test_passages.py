@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from operators.collections.analysers import CURRENT, Bm25
 from operators.text import passages
+from operators.text.analysis import analyse
 from operators.text.passages import SIZE, Hint, Matcher, excerpt, is_bound
 from schemas.settings.qdrant import Bm25Settings
 from tests.growth import LINEAR, growth
@@ -28,7 +29,7 @@ FILLER = "Nothing of interest is said here. "
 def marked(query: str, text: str, most: int = 1) -> list[str]:
     """The passages, with brackets around what is highlighted."""
     shown = []
-    for passage in Matcher(query, ENGLISH.terms_of).passages(text, most):
+    for passage in Matcher(analyse(query, query=True), ENGLISH.terms_of).passages(text, most):
         out, end = "", 0
         for first, last in passage.highlights:
             out += f"{passage.text[end:first]}[{passage.text[first:last]}]"
@@ -77,15 +78,15 @@ def test_words_of_any_language_are_highlighted(query: str, text: str, expected: 
 def test_stop_words_count_where_there_is_nothing_else() -> None:
     """As in the keyword leg, which then searches by them."""
     stop_words = partial(ENGLISH.terms_of, stop_words=True)
-    (found,) = Matcher("The Who", ENGLISH.terms_of, stop_words).passages("Songs by The Who.", 1)
+    (found,) = Matcher(analyse("The Who", query=True), ENGLISH.terms_of, stop_words).passages("Songs by The Who.", 1)
     assert [found.text[first:last] for first, last in found.highlights] == ["The", "Who"]
-    (found,) = Matcher("The lamp", ENGLISH.terms_of, stop_words).passages("The lamp.", 1)
+    (found,) = Matcher(analyse("The lamp", query=True), ENGLISH.terms_of, stop_words).passages("The lamp.", 1)
     assert [found.text[first:last] for first, last in found.highlights] == ["lamp"]
 
 
 def test_all_languages_of_the_collection_count() -> None:
     """A word matches in each of the collection's languages."""
-    (found,) = Matcher("Fußkörbe", BOTH.terms_of).passages("Zwei Fusskörbe aus Holz.", 1)
+    (found,) = Matcher(analyse("Fußkörbe", query=True), BOTH.terms_of).passages("Zwei Fusskörbe aus Holz.", 1)
     assert found.highlights == [(5, 14)]
 
 
@@ -95,7 +96,7 @@ def test_without_a_word_the_hints_count() -> None:
     """
     text = FILLER * 30 + "Two-wheelers can be rented here. " + FILLER * 30
     start = text.index("Two-wheelers")
-    matcher = Matcher("bicycle hire", ENGLISH.terms_of)
+    matcher = Matcher(analyse("bicycle hire", query=True), ENGLISH.terms_of)
     hints = [Hint(3, 8, 0.4), Hint(start, start + 12, 0.5), Hint(start + 20, start + 26, 0.6)]
     (found,) = matcher.passages(text, 1, hints)
     assert "Two-wheelers can be rented here." in found.text
@@ -185,7 +186,7 @@ TEXTS = st.lists(
 @example(text=("lamp" + "\u0301" * 400) * 3, query="lamp", most=2)
 def test_passages_are_parts_of_the_text_at_bounds(text: str, query: str, most: int) -> None:
     """Each passage is the text at its start, between words, apart from the others, and holds its highlights."""
-    found = Matcher(query, ENGLISH.terms_of).passages(text, most)
+    found = Matcher(analyse(query, query=True), ENGLISH.terms_of).passages(text, most)
     assert len(found) <= most
     assert bool(found) or not text.strip()
     for passage in found:
@@ -259,9 +260,9 @@ WRITTEN = st.lists(st.tuples(WORDS, BEHIND), max_size=sized(120, nightly=300))
 def test_the_best_passages_are_those_of_a_plain_search(written: list[tuple[str, str]], query: str, most: int) -> None:
     """A second implementation tries every run of sentences for every passage."""
     text = "".join(map("".join, written))
-    found = Matcher(query, ENGLISH.terms_of).passages(text, most)
+    found = Matcher(analyse(query, query=True), ENGLISH.terms_of).passages(text, most)
     assert [(each.start, each.start + len(each.text)) for each in found] == naive(
-        Matcher(query, ENGLISH.terms_of), text, most
+        Matcher(analyse(query, query=True), ENGLISH.terms_of), text, most
     )
 
 
@@ -276,7 +277,9 @@ def test_a_text_of_many_short_lines_is_searched_once(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(passages, "math", SimpleNamespace(fsum=counted, log=math.log))
     lines, most = 5000, 10
-    found = Matcher("3 5", ENGLISH.terms_of).passages("\n".join(str(number % 10) for number in range(lines)), most)
+    found = Matcher(analyse("3 5", query=True), ENGLISH.terms_of).passages(
+        "\n".join(str(number % 10) for number in range(lines)), most
+    )
     assert len(found) == most
     assert lines <= scored <= lines + most * 2 * SIZE
 
@@ -301,7 +304,9 @@ def test_the_time_grows_with_the_text(begin: str, repeated: str) -> None:
     """Dot leaders, padded tables and texts that cannot be divided take no more than others of their length."""
 
     def passages_of(size: int) -> object:
-        return Matcher("word 3 \u6f22", ENGLISH.terms_of).passages(begin + repeated * size + "x", 3)
+        return Matcher(analyse("word 3 \u6f22", query=True), ENGLISH.terms_of).passages(
+            begin + repeated * size + "x", 3
+        )
 
     assert growth(passages_of, 1000) < LINEAR
 

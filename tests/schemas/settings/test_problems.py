@@ -124,9 +124,9 @@ policies: {default: {deny: {profiles: [dep]}}}
 profiles: {mine: {recipe: x}}
     profiles.mine.recipe: not in recipes
 profiles: {mine: {group_by: x}}
-    profiles.mine.group_by: nothing to group by; add it to qdrant.indexes
+    profiles.mine.group_by: nothing to group by; index it as keyword, integer or bool in qdrant.indexes
 defaults: {group_by: x}
-    defaults.group_by: nothing to group by; add it to qdrant.indexes
+    defaults.group_by: nothing to group by; index it as keyword, integer or bool in qdrant.indexes
 policies: {sources: {a: {destinations: [moon]}}}
     policies.sources.a.destinations: moon: not in qdrant.destinations
 policies: {default: {reply_to: [results, queries]}}

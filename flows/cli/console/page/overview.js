@@ -11,7 +11,7 @@ export function overview(state, names) {
   get("overview").then((found) => {
     examples.replaceChildren(...(found.examples.length ? [el("h2", {}, "Try one of these"), el("ul", { class: "chips" }, found.examples.map((each) => el("li", {}, link(state, each.text, each.namespace))))] : []));
     names(found.collections.flatMap((one) => one.namespaces.map((each) => each.name)));
-    index.replaceChildren(...(found.error ? [empty("The index can't be read from here", found.error, el("p", {}, "Searches work all the same: write the namespace into the field beside the search."))] : found.in_use ? [empty("The running flow has the index open", "So this page shows no fields and no numbers. Search above: the flow answers. If your documents have a namespace, write it into the field beside the search.")] : found.collections.map(collection)));
+    index.replaceChildren(...(found.error ? [empty("The index can't be read from here", found.error, el("p", {}, "Searches work all the same: write the namespace into the field beside the search."))] : found.in_use ? [empty("The running flow has the index open", "So this page shows no fields and no numbers. Search above: the flow answers, and Fields above the results lists the fields of the documents found. If your documents have a namespace, write it into the field beside the search.")] : found.collections.map(collection)));
   }).catch((error) => index.replaceChildren(empty("The index can't be read", error.message)));
   function collection(one) {
     if (one.error) return empty(`Collection ${one.name}`, one.error);

@@ -76,6 +76,14 @@ def test_words_that_are_not_qdrants_are_not_told(content: bytes, status: int) ->
     assert error.reason in {Reason.BAD_RESPONSE, Reason.UNAVAILABLE}
 
 
+@pytest.mark.parametrize("content", [b"", b"<html>408 Request Time-out</html>"])
+def test_a_time_out_without_qdrants_words_is_of_the_request(content: bytes) -> None:
+    """The HTTP server before Qdrant got no whole request: nothing was searched, so that it may be sent again."""
+    error = error_of("qdrant", 408, content)
+    assert (type(error), error.unread) == (BackendUnavailable, True)
+    assert str(error) == "qdrant: status 408: no request reached it in time"
+
+
 @given(
     st.sampled_from([400, 401, 403, 404, 500, 503]),
     st.binary() | st.text().map(lambda said: body({"status": {"error": said}})),
