@@ -1,6 +1,6 @@
 """The collections outside of the flows: surveyed, and made, by the commands and before the indexing flow starts."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
@@ -178,24 +178,27 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[MakingStep]
             yield step
 
 
-def count_points(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
-    """The numbers of points that each of these filters matches in the collection of that name of the configuration.
+def ask_collections(
+    settings: Settings,
+    in_process: InProcess,
+    wheres: Mapping[str, Sequence[Filter]],
+    ask_one: Callable[[QdrantClient, Surveyed, Filter], Awaitable[Answer]],
+) -> list[Answer]:
+    """The answers about the points that these filters match in the collection of that name of the configuration.
 
-    Of one that isn't there, 0. Raises BackendError.
+    One that isn't there is not asked. Raises BackendError.
     """
     surveyed = {each.name: each for each in survey_collections(settings, in_process, _SURVEY)}
     for each in surveyed.values():
         if each.error is not None:
             raise each.error
+    there = [(surveyed[name], where) for name, filters in wheres.items() for where in filters if surveyed[name].info]
 
-    async def count_one(client: QdrantClient, found: Surveyed, where: Filter) -> int:
-        return 0 if found.info is None else await client.count(found.physical, where, timeout=_TIMEOUT)
-
-    async def counts(client: QdrantClient) -> list[int]:
-        return [await count_one(client, surveyed[name], where) for name, filters in wheres.items() for where in filters]
+    async def answers(client: QdrantClient) -> list[Answer]:
+        return [await ask_one(client, found, where) for found, where in there]
 
     with open_client(settings, in_process) as ask:
-        return ask(counts, _BUILDING)
+        return ask(answers, _BUILDING)
 
 
 def find_any(settings: Settings, in_process: InProcess, wheres: Iterable[Filter]) -> Iterator[bool]:

@@ -23,12 +23,15 @@ from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
-from operators.mapping.rows import id_of
+from operators.mapping.rows import id_of, read_row
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
-from schemas.settings import KafkaSettings
+from schemas.settings import DocumentSettings, KafkaSettings
 from schemas.texts import printable
+
+OWN_FORM: Final = DocumentSettings()
+"""Settings of documents that need none."""
 
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
@@ -131,16 +134,20 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def ingest(
-    settings: KafkaSettings, documents: Iterable[Placed], progress: OnProgress, timeout: float, key: str = "id"
+    settings: KafkaSettings,
+    documents: Iterable[Placed],
+    progress: OnProgress,
+    timeout: float,
+    form: DocumentSettings = OWN_FORM,
 ) -> Ingested:
-    """Produce the documents, keyed by the id in the column `key`, and return their outcome once all are committed.
+    """Produce the documents, keyed by their ids in this form, and return their outcome once all are committed.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic, and without a broker; RetriableDelivery without a topic, or an answer.
     """
     client, own, topic = connect(settings), uuid.uuid4().hex, settings.topics.documents
     records = (
-        ProducerRecord(topic, _key(each, key), orjson.dumps(each), ((_HEADER, f"{own}:{number}:{place}".encode()),))
+        ProducerRecord(topic, _key(each, form), orjson.dumps(each), ((_HEADER, f"{own}:{number}:{place}".encode()),))
         for number, (place, each) in enumerate(documents)
     )
     with closing(client.bounded_reader(settings.topics.dead_letters, from_end=True)) as letters:
@@ -200,11 +207,15 @@ def _send(client: KafkaClient, topic: str, rest: Iterator[ProducerRecord], progr
             time.sleep(_POLL)
 
 
-def _key(document: Mapping[str, Any], column: str) -> bytes:
+def _key(document: Mapping[str, Any], form: DocumentSettings) -> bytes:
     """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
-    return (id_of(document, column) or "").encode()
+    found = id_of(document, form.id_column)
+    if found is None and form.ids == "content":
+        # In one partition with its deletion, which has the digest.
+        found = read_row(dict(document), form).get("id")
+    return (found or "").encode()
 
 
 DocumentReader = Callable[[], Iterable[Placed]]
@@ -226,7 +237,7 @@ def ingest_with_bar(
     total: int,
     console: Console,
     timeout: float,
-    key: str = "id",
+    form: DocumentSettings = OWN_FORM,
 ) -> Ingested:
     """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
@@ -242,7 +253,7 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(settings, documents, report, timeout, key)
+        return ingest(settings, documents, report, timeout, form)
 
 
 def index_once(
@@ -267,10 +278,10 @@ def index_once(
     mark = directory / "indexed"
     ingested = _read_mark(mark, digest)
     if is_new := ingested is None:
-        kafka, key = settings.kafka.indexing, settings.documents.id_column
+        kafka, form = settings.kafka.indexing, settings.documents
         total = total if total is not None else sum(1 for _ in documents())
         with running.indexing():
-            ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, key)
+            ingested = ingest_with_bar(kafka, name, documents(), total, console, _EMBEDDED_TIMEOUT, form)
     if ingested.rejected and complete:
         first, *others = ingested.rejected
         for each in others[: SHOWN - 1]:

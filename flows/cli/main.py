@@ -41,7 +41,7 @@ COMMANDS: Final = {
     "config": "config",
     "schema": "config",
     "replay": "replay",
-    "forget": "run",
+    "forget": "forget",
 }
 """In the order of the help: each is the function of this name in this module of the package."""
 

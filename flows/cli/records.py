@@ -29,7 +29,7 @@ from typing import Any, Final, Self
 import orjson
 import yaml
 
-from flows.cli.ingestion import RejectedDocument, file_version, numbered_lines
+from flows.cli.ingestion import OWN_FORM, RejectedDocument, file_version, numbered_lines
 from flows.cli.output import STDIN, say, stderr
 from operators.indexing.markup import html_text, html_title, markdown_text
 from operators.mapping.profile import profile
@@ -40,9 +40,6 @@ from schemas.settings import DocumentSettings
 
 Record = tuple[str, dict[str, Any] | InputError]
 """A place as a reader of the source finds it, such as `line 3`, and the object or the reason why there is none."""
-
-OWN_FORM: Final = DocumentSettings()
-"""Settings of documents that need none."""
 
 _BEGINNING: Final = 65_536
 _SAMPLE: Final = 100

@@ -13,11 +13,11 @@ from urllib.parse import quote
 from rich.console import Console
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import index_once, naming, numbered_jsonl, read_jsonl
+from flows.cli.ingestion import OWN_FORM, index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.init import print_skipped
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
-from flows.cli.records import OWN_FORM, Records
+from flows.cli.records import Records
 from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery

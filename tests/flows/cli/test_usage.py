@@ -173,7 +173,7 @@ def test_the_demo_has_an_index_for_each_settings(tmp_path: Path, monkeypatch: py
 
 def test_a_namespace_is_forgotten_without_a_filter_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """`forget` refuses such a filter before it asks any server: a document that comes late could not be matched."""
-    monkeypatch.setattr("flows.cli.run.count_points", lambda *_: pytest.fail("the index was asked"))
+    monkeypatch.setattr("flows.cli.forget.ask_collections", lambda *_: pytest.fail("the index was asked"))
     settings = {"RANKSTREAM_QDRANT__PATH": "nowhere", "COLUMNS": "300"}
     command = ["forget", "--namespace", "a", "--filter", "namespace=b"]
     refused = CliRunner().invoke(command_line(), command, env=settings)

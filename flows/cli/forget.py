@@ -1,0 +1,309 @@
+"""`rankstream forget`: deletes a namespace, its documents that match filters, or those that an export no longer has.
+
+Rules:
+- A namespace, and what matches filters, is deleted up to a version, and a tombstone keeps both: no document of that
+  version or an older one comes back, and none that matches the same filters comes for the first time.
+- What an export no longer has is deleted by id, each document at the version that the index has. So a newer version
+  that comes meanwhile stays, and a document that a later export has is indexed again, also an unchanged one.
+- A namespace or a field that no document has is a mistake, and so is an export that lacks most documents.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import orjson
+import typer
+
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import ask_collections, indexing_kafka
+from flows.assembly.query import document_decoder
+from flows.cli.config import begin
+from flows.cli.ingestion import SHOWN, ingest
+from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
+from flows.cli.query import EXAMPLE, FilterOption, filter_option
+from flows.cli.records import Records
+from operators.access.filters import condition as in_qdrant
+from operators.access.filters import on_fields
+from operators.access.indexes import Ask
+from operators.clients.qdrant.client import QdrantClient
+from operators.collections.requirements import Surveyed
+from operators.indexing.decode import read_deletion
+from operators.indexing.deletion import Forgotten
+from operators.indexing.point import has_value
+from operators.mapping.own_names import OwnNames
+from operators.query.search import Condition, Count
+from operators.query.zero_results import Criterion, explain_zero_results
+from operators.wire.message import Message, Origin
+from schemas.document import DELETE_WHERE, DESTINATION, INDEXED, NAMESPACE, VERSION, DeletionEvent, point_id
+from schemas.errors import ConfigError, DeadLetterClass, IndexInUse, InputError, invalid, join_first, likely
+from schemas.fields import rfc3339
+from schemas.result import NO_DOCUMENT
+from schemas.settings import Settings
+
+Event = dict[str, Any]
+Answer = TypeVar("Answer")
+AskOne = Callable[[QdrantClient, Surveyed, Condition], Awaitable[Answer]]
+
+Place = tuple[str, str]
+"""A Qdrant collection, by its name in the configuration, and the id of a document's point in it."""
+
+_UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
+_UNREAD: Final = (
+    "--not-in reads the index, which is open in another process: use a Qdrant server (qdrant.url), or delete what was"
+    " sent before a time with --until"
+)
+_ZERO: Final = "no results: "
+_HAS: Final = f"{NO_DOCUMENT}has"
+_PASSES: Final = f"{NO_DOCUMENT}passes"
+_TIMEOUT: Final = 60.0
+_PAGE: Final = 1_000
+_NAMESPACES: Final = 10_000
+_NAMING: Final = ("id", NAMESPACE, DESTINATION, "collection")
+_NOWHERE: Final = Origin("", 0, 0, 0)
+_MOST: Final = 0.5
+"""Share of the documents that an export may lack: beyond it, another file or another id is likelier."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The deletion of many that is asked for, and the index as far as it is about that.
+
+    What reads the index raises IndexInUse if another process has it open, and BackendError.
+    """
+
+    settings: Settings
+    event: DeletionEvent
+
+    @property
+    def targets(self) -> Iterator[tuple[Event, str]]:
+        """Each destination, and each part of one, as a document names it, with the Qdrant collection that holds it."""
+        for destination, collection in self.settings.qdrant.destinations.items():
+            yield {DESTINATION: destination}, collection
+            for part, held in self.settings.qdrant.collections.get(destination, {}).items():
+                yield {DESTINATION: destination, "collection": part}, held
+
+    @property
+    def filters(self) -> list[Condition]:
+        """The filters as conditions."""
+        return [in_qdrant(each) for each in self.event.filters]
+
+    def ask(
+        self, conditions: Sequence[Condition], ask_one: AskOne[Answer], *, everywhere: bool = False
+    ) -> list[Answer]:
+        """The answers about the documents of the namespace that meet each condition, of each collection.
+
+        `everywhere`: about all points.
+        """
+        names: dict[str, list[str]] = {}
+        for target, held in self.targets:
+            names.setdefault(held, []).append(target[DESTINATION])
+        wheres: dict[str, list[Condition]] = {}
+        for held, there in names.items():
+            within = [has_value(NAMESPACE, self.event.namespace), {"key": DESTINATION, "match": {"any": there}}]
+            wheres[held] = [{"must": [*([] if everywhere else within), each]} for each in conditions]
+        with closing(InProcess(self.settings)) as in_process:
+            return ask_collections(self.settings, in_process, wheres, ask_one)
+
+    def count(self, conditions: Sequence[Condition], *, everywhere: bool = False) -> list[int]:
+        """The numbers of those that meet each condition, in all collections."""
+
+        async def count_one(client: QdrantClient, each: Surveyed, where: Condition) -> int:
+            return await client.count(each.physical, where, timeout=_TIMEOUT)
+
+        found = self.ask(conditions, count_one, everywhere=everywhere)
+        return [sum(found[place :: len(conditions)]) for place in range(len(conditions))]
+
+    def count_matching(self) -> tuple[int, int] | None:
+        """The numbers of documents to be deleted, and of those that stay for a later version; None if none can tell."""
+        assert self.event.updated_at is not None
+        forgotten = Forgotten.of(round(self.event.updated_at * 1000), self.filters)
+        try:
+            deleted, stayed = self.count([forgotten.condition(), forgotten.later()])
+        except IndexInUse:
+            return None
+        return deleted, stayed
+
+    def explain_nothing(self) -> tuple[str, bool]:
+        """Why no document matches, and True if what is asked for is then a mistake."""
+        scope: Condition = {"must": [has_value(NAMESPACE, self.event.namespace)]}
+        criteria = [
+            Criterion(f"filters.{number}", frozenset(one.field for _, one in on_fields([each], "")), in_qdrant(each))
+            for number, each in enumerate(self.event.filters)
+        ]
+        known = {name: frozenset[Ask]() for name in (*self.settings.qdrant.indexes, *INDEXED)}
+        explanation, counts = explain_zero_results(scope, criteria, "", known, words=False), None
+        try:
+            while True:
+                step = explanation.send(counts)
+                assert isinstance(step, Count)
+                counts = self.count(step.wheres)
+        except StopIteration as end:
+            reasons: Sequence[str] = end.value
+        if any(each.startswith(NO_DOCUMENT) and not each.startswith((_HAS, _PASSES)) for each in reasons):
+            return self._explain_namespace()
+        names = OwnNames(self.settings.documents.columns)
+        said = "; ".join(names.reword(each).removeprefix(_ZERO) for each in reasons)
+        return said, any(each.startswith(_HAS) for each in reasons)
+
+    def _explain_namespace(self) -> tuple[str, bool]:
+        """A namespace with a tombstone was forgotten before, and is no mistake."""
+        name = self.event.namespace
+
+        async def list_names(client: QdrantClient, each: Surveyed, where: Condition) -> list[str]:
+            found = await client.facet(each.physical, NAMESPACE, where, limit=_NAMESPACES, timeout=_TIMEOUT)
+            return [*map(str, found.counts)]
+
+        there = [{"must_not": [{"is_empty": {"key": NAMESPACE}}]}]
+        near = likely(name, sorted(set(chain.from_iterable(self.ask(there, list_names, everywhere=True)))))
+        tombstones = {"has_id": sorted({point_id(target[DESTINATION], name) for target, _ in self.targets})}
+        guess = f"; did you mean {near}?" if near is not None else ""
+        return f"no document is in the namespace {name}{guess}", not sum(self.count([tombstones], everywhere=True))
+
+    def read_lacking(self, kept: Set[Place]) -> tuple[int, dict[Place, Event]]:
+        """The number of documents that match the filters, and deletions of those that are not kept."""
+
+        async def read(client: QdrantClient, each: Surveyed, where: Condition) -> tuple[int, list[tuple[Place, Event]]]:
+            total, gone = 0, []
+            records = client.records(each.physical, where, limit=_PAGE, fields=(*_NAMING, VERSION), timeout=_TIMEOUT)
+            async for record in records:
+                total += 1
+                if (place := (each.name, record.id)) not in kept:
+                    named = {name: record.payload[name] for name in _NAMING if name in record.payload}
+                    version = rfc3339(record.payload[VERSION] / 1000)
+                    gone.append((place, {**named, "op": "delete", "updated_at": version}))
+            return total, gone
+
+        found = self.ask([{"must": self.filters}], read)
+        return sum(total for total, _ in found), dict(chain.from_iterable(gone for _, gone in found))
+
+
+def read_places(export: Records, settings: Settings, namespace: str) -> set[Place]:
+    """The places of an export's documents in the index, as the indexing flow makes them.
+
+    A document that it would refuse keeps its place; one without an id has none. Raises InputError for a record that
+    cannot be read, whose document would be deleted, and for an export without a document of the namespace.
+    """
+    decoder, found, others = document_decoder(settings), set[Place](), set[str]()
+    for _, each in export.objects():
+        with suppress(InputError):
+            document = decoder.delete(Message(_NOWHERE, None, orjson.dumps(each), (), -1, 0, 0))
+            if document.namespace == namespace:
+                found.add((document.collection, document.point_id))
+            else:
+                others.add(document.namespace)
+    if not found:
+        which = f"; there are some of {', '.join(sorted(others)[:SHOWN])}" if others else ""
+        raise invalid("--not-in", f"no document of the namespace {namespace} is in it{which}", export.path.name)
+    return found
+
+
+def _documents(number: int) -> str:
+    return f"{number} document{'s' if number != 1 else ''}"
+
+
+def forget(
+    namespace: Annotated[str, typer.Option(help="Namespace (tenant) whose documents are deleted.")],
+    config: Config = None,
+    filters: Annotated[
+        list[FilterOption] | None,
+        filter_option(
+            f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            " hold. Default: the whole namespace."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Delete only versions of this time, in RFC 3339, or older. Default: now."),
+    ] = None,
+    not_in: Annotated[
+        Path | None,
+        input_file(
+            "Delete only documents that are not in this export: a file or folder as `index --from` reads it, or - for"
+            " standard input. A later export brings them back.",
+            "--not-in",
+            folder=True,
+            stdin=True,
+        ),
+    ] = None,
+    allow_most: Annotated[
+        bool, typer.Option("--allow-most", help="With --not-in: delete them although they are more than half.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
+    ] = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
+
+    Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
+    indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    """
+    settings = begin(config)
+    if settings.qdrant.of_another_tool:
+        raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
+    if not_in is not None and until is not None:
+        raise typer.BadParameter("what an export no longer has goes at any version", param_hint="--until")
+    read = [each.read(settings) for each in filters or ()]
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": until or rfc3339(time.time())}
+    names = OwnNames(settings.documents.columns)
+    try:
+        request = _Request(settings, read_deletion(names.read(given)))
+    except InputError as error:
+        raise typer.BadParameter(names.reword(str(error))) from None
+    lacking: dict[Place, Event] = {}
+    if not_in is None:
+        before, events = request.count_matching(), [{**given, **target} for target, _ in request.targets]
+        total = sum(before) if before is not None else None
+        fate, shown = "nothing as old that matches comes back", ""
+    else:
+        with Records.open(not_in, settings.documents) as export:
+            kept = read_places(export, settings, request.event.namespace)
+        try:
+            total, lacking = request.read_lacking(kept)
+        except IndexInUse:
+            raise ConfigError(_UNREAD) from None
+        before, events = (len(lacking), 0), [*lacking.values()]
+        fate, shown = "a later export brings them back", _list_ids(events)
+    reason, mistaken = request.explain_nothing() if total == 0 else ("", False)
+    most = not allow_most and total is not None and len(lacking) > _MOST * total
+    if not yes:
+        would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
+        cure = f"Give --yes{' and --allow-most, for they are more than half,' if most else ''} to delete them: {fate}"
+        say(stderr if as_json else out, f"{would}: {reason}" if reason else f"{would}{shown}. {cure}")
+        raise typer.Exit(2)
+    if mistaken:
+        raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {reason}")
+    if most:
+        why = f"{len(lacking)} of {total} documents are not in {not_in}, which is more than half"
+        raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {why}; --allow-most deletes them")
+    # As a producer of rows would write them.
+    columns = settings.documents.columns
+    rows = [{columns.get(name, name): value for name, value in each.items()} for each in events]
+    done = ingest(indexing_kafka(settings), enumerate(rows, 1), lambda *_: None, timeout, settings.documents)
+    for rejected in done.rejected:
+        say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
+    if not_in is None:
+        after = request.count_matching()
+    else:
+        stayed = len(lacking.keys() & request.read_lacking(kept)[1].keys())
+        after = stayed, stayed
+    counted = (before[0] - after[0], after[1]) if before is not None and after is not None else (None, None)
+    deleted, later = counted
+    if deleted is None:
+        say(stderr, _UNCOUNTED)
+    if as_json:
+        emit({"namespace": namespace, "deleted": deleted, "later_versions": later, "refused": len(done.rejected)})
+    elif deleted is not None:
+        say(out, f"{_documents(deleted)} deleted; {later} with a later version stayed")
+    raise typer.Exit(1 if done.rejected else 0)
+
+
+def _list_ids(events: Sequence[Event]) -> str:
+    first = [str(each["id"]) for each in events[:SHOWN]]
+    return f": {join_first(first, len(events) - len(first), ', ')}" if first else ""
