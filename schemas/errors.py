@@ -257,6 +257,14 @@ class FatalDelivery(DeliveryError):
     """The producer is fenced or its state is lost, so the process must end."""
 
 
+class Unreachable(FatalDelivery):
+    """No server is a broker: the reason of each, and the cure."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        self.what, self.cure = what, cure
+        super().__init__(f"{what}: {cure}")
+
+
 class Fenced(FatalDelivery):
     """The broker has given a producer's transactional id to a later one."""
 

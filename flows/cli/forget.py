@@ -10,19 +10,18 @@ Rules:
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-import orjson
 import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ask_collections, indexing_kafka
-from flows.assembly.query import document_decoder
 from flows.cli.config import begin
+from flows.cli.exports import Place, read_places
 from flows.cli.ingestion import SHOWN, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, filter_option
@@ -38,9 +37,8 @@ from operators.indexing.point import has_value
 from operators.mapping.own_names import OwnNames
 from operators.query.search import Condition, Count
 from operators.query.zero_results import Criterion, explain_zero_results
-from operators.wire.message import Message, Origin
 from schemas.document import DELETE_WHERE, DESTINATION, INDEXED, NAMESPACE, VERSION, DeletionEvent, point_id
-from schemas.errors import ConfigError, DeadLetterClass, IndexInUse, InputError, invalid, join_first, likely
+from schemas.errors import ConfigError, DeadLetterClass, IndexInUse, InputError, join_first, likely
 from schemas.fields import rfc3339
 from schemas.result import NO_DOCUMENT
 from schemas.settings import Settings
@@ -48,9 +46,6 @@ from schemas.settings import Settings
 Event = dict[str, Any]
 Answer = TypeVar("Answer")
 AskOne = Callable[[QdrantClient, Surveyed, Condition], Awaitable[Answer]]
-
-Place = tuple[str, str]
-"""A Qdrant collection, by its name in the configuration, and the id of a document's point in it."""
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 _UNREAD: Final = (
@@ -64,7 +59,6 @@ _TIMEOUT: Final = 60.0
 _PAGE: Final = 1_000
 _NAMESPACES: Final = 10_000
 _NAMING: Final = ("id", NAMESPACE, DESTINATION, "collection")
-_NOWHERE: Final = Origin("", 0, 0, 0)
 _MOST: Final = 0.5
 """Share of the documents that an export may lack: beyond it, another file or another id is likelier."""
 
@@ -180,26 +174,6 @@ class _Request:
 
         found = self.ask([{"must": self.filters}], read)
         return sum(total for total, _ in found), dict(chain.from_iterable(gone for _, gone in found))
-
-
-def read_places(export: Records, settings: Settings, namespace: str) -> set[Place]:
-    """The places of an export's documents in the index, as the indexing flow makes them.
-
-    A document that it would refuse keeps its place; one without an id has none. Raises InputError for a record that
-    cannot be read, whose document would be deleted, and for an export without a document of the namespace.
-    """
-    decoder, found, others = document_decoder(settings), set[Place](), set[str]()
-    for _, each in export.objects():
-        with suppress(InputError):
-            document = decoder.delete(Message(_NOWHERE, None, orjson.dumps(each), (), -1, 0, 0))
-            if document.namespace == namespace:
-                found.add((document.collection, document.point_id))
-            else:
-                others.add(document.namespace)
-    if not found:
-        which = f"; there are some of {', '.join(sorted(others)[:SHOWN])}" if others else ""
-        raise invalid("--not-in", f"no document of the namespace {namespace} is in it{which}", export.path.name)
-    return found
 
 
 def _documents(number: int) -> str:

@@ -16,7 +16,7 @@ from flows.cli.records import Records
 from flows.cli.samples import SERVERS, Sample
 from operators.mapping.inference import ROLES, DocumentMapping
 from operators.mapping.profile import MOST
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, InputError
 from schemas.fields import merge_objects
 from schemas.texts import printable
 
@@ -88,7 +88,12 @@ def init(
         assert documents is not None
         with Records.open(documents) as records:
             sample = Sample.of_file(records, records.path.name)
-    mapping = sample.infer(given)
+    try:
+        mapping = sample.infer(given)
+    except InputError as error:
+        if error.field not in given.values():
+            raise
+        raise typer.BadParameter(str(error), param_hint="--role") from None
     if interactive:
         mapping = sample.infer({**_ask_roles(mapping), **given})
     print_mapping(mapping, sample, stderr)

@@ -121,20 +121,24 @@ class Records:
     def survey(self) -> tuple[list[RejectedDocument], int]:
         """The others, and the number of all records. Says which configured columns are in none.
 
-        Only upserts must have them: a patch has a few.
+        Only upserts must have them: a patch has a few. Raises InputError if all lack them, and any id, title and text.
         """
-        wrong, total, seen = list[RejectedDocument](), 0, list[dict[str, Any]]()
+        wrong, total, seen, fits = list[RejectedDocument](), 0, list[dict[str, Any]](), False
         absent = self.settings.columns if self.settings.envelope == "none" else {}
         for total, (place, each) in enumerate(self.read(), 1):  # noqa: B007
             if isinstance(each, InputError):
                 wrong.append(RejectedDocument(place, "", each.kind, str(each)))
             elif absent and each.get("op") in (None, "upsert"):
                 absent = {name: column for name, column in absent.items() if not _has(each, column)}
+                fits = fits or len(absent) < len(self.settings.columns) or self._count_columns(each) > 0
                 seen += [each] if len(seen) < _SAMPLE else []
         names = [each.column for each in profile(seen)] if absent else []
         for name, column in absent.items() if seen else ():
             guess = f"; did you mean {near}?" if (near := likely(column, names)) is not None else ""
             say(stderr, f"documents.columns.{name}: no document has {column}{guess}", "yellow")
+        if seen and not fits and "vector" not in names:
+            why = "no document has a configured column: documents.columns are those of others"
+            raise InputError(DeadLetterClass.INVALID, f"{self.path}: {why}")
         return wrong, total
 
     def _count_columns(self, document: Mapping[str, Any]) -> int:

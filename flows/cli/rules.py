@@ -143,7 +143,8 @@ def to_rule_record(said: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
 
 
 def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
-    """Put rules on their topic. Raises DeliveryError."""
+    """Put rules on their topic. Raises DeliveryError, also if it does not exist: brokers would make it as any other."""
+    client.tail(topic).close()
     with closing(client.plain_producer()) as producer:
         producer.send([ProducerRecord(topic, key, value) for _, key, value in keyed])
 

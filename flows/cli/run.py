@@ -8,6 +8,7 @@ import typer
 
 from flows.assembly.collections import indexing_kafka
 from flows.cli.config import begin
+from flows.cli.exports import Unwritten, find_unwritten
 from flows.cli.ingestion import SHOWN, TIMEOUT, Ingested, ingest_with_bar
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.records import Records
@@ -77,8 +78,9 @@ def index(
         name, sent = records.path.name, total - len(wrong)
         given = name, records.usable(), sent, stderr, TIMEOUT, settings.documents
         ingested = ingest_with_bar(indexing_kafka(settings), *given)
+        unwritten = find_unwritten(records, settings, {each.where for each in ingested.rejected})
     ingested = Ingested(total, [*wrong, *ingested.rejected])
-    print_outcome(ingested, as_json=as_json)
+    print_outcome(ingested, unwritten, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
@@ -88,14 +90,18 @@ def learn(config: Config = None) -> None:
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
-def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
+def print_outcome(ingested: Ingested, unwritten: Unwritten | None, *, as_json: bool) -> None:
     """Print the outcome of the documents; for people, with the first rejected ones alone."""
+    known = unwritten._asdict() if unwritten is not None else {}
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))
-        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
+        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected), **known})
         return
-    say(out, f"documents indexed: {ingested.applied}, rejected: {len(ingested.rejected)}")
+    number = f"indexed: {ingested.applied - sum(unwritten)}" if unwritten is not None else f"sent: {ingested.sent}"
+    say(out, f"documents {number}, rejected: {len(ingested.rejected)}")
+    if unwritten is not None and any(unwritten):
+        say(stderr, f"not indexed: {unwritten}", "yellow")
     for each in ingested.rejected[:SHOWN]:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:

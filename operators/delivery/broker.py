@@ -24,7 +24,7 @@ from kafka.errors import IncompatibleBrokerVersion, KafkaError, NoError
 from operators.delivery.client import KafkaClient
 from operators.delivery.kafka_python.connection import connection, describe, unmade
 from operators.delivery.listener import Symptom, examine
-from schemas.errors import FatalDelivery
+from schemas.errors import FatalDelivery, Unreachable
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import DeliveryMode
 
@@ -96,7 +96,7 @@ _PORT: Final = 9092
 
 
 def reach(settings: KafkaSettings, *, administered: bool = False) -> None:
-    """Raise FatalDelivery, with the reason for each server and the cure, if none is a broker (to be `administered`)."""
+    """Raise Unreachable, with the reason for each server and the cure, if none is a broker (to be `administered`)."""
     found: dict[str, Symptom] = {}
     for server in settings.bootstrap_servers.split(","):
         try:
@@ -109,7 +109,7 @@ def reach(settings: KafkaSettings, *, administered: bool = False) -> None:
         found[server.strip()] = symptom
     reasons = ", ".join(f"{server} ({symptom.why})" for server, symptom in found.items())
     cures = "; ".join(dict.fromkeys(symptom.cure for symptom in found.values()))
-    raise FatalDelivery(f"no Kafka broker answers at {reasons}: {cures}")
+    raise Unreachable(f"no Kafka broker answers at {reasons}", cures)
 
 
 def address(server: str) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from operators.mapping.formats import Form, describe_times
 from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, unknown
 from schemas.filters import INDEXABLE
 from schemas.settings.delivery import Limits
 from schemas.settings.qdrant import MOST_FIELDS, language_tag
@@ -181,7 +181,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
     """The fields with a role, by the name that a document has for it, in the order of ROLES."""
     by_column = {each.column: each for each in profiles}
     if wrong := [column for column in given.values() if column and column not in by_column]:
-        raise InputError(DeadLetterClass.INVALID, f"{wrong[0]}: no document has this field")
+        raise InputError(DeadLetterClass.INVALID, f"{wrong[0]}: {unknown(wrong[0], [*by_column], 'field')}", wrong[0])
     fixed = {role: by_column.get(column) for role, column in {**_own_form(by_column), **given}.items()}
     id_ = fixed["id"] if "id" in fixed else roles.find_id(profiles)
     text = fixed[TEXT] if TEXT in fixed else roles.find_text([each for each in profiles if each not in fixed.values()])

@@ -260,6 +260,23 @@ def test_an_unchanged_document_that_an_export_has_again_comes_back(shop: Shop) -
     assert shop.ids() == {"lamp-2"}
 
 
+def test_what_the_index_does_not_take_is_not_counted_as_indexed(shop: Shop) -> None:
+    """Doubles, older versions and what was deleted before are counted, each for its reason; an engine tells nothing."""
+    export = shop.deployment.directory / "export.jsonl"
+    shop.write(lamp(1, updated_at=2e9), lamp(3, owner="x"))
+    shop.command("forget", "--namespace", "shop", "--filter", "owner=x", "--yes")
+    old = [lamp(1, updated_at=1e9), lamp(3, owner="x", updated_at=1e9)]
+    rows = [*old, lamp(2, updated_at=1.0), lamp(2, updated_at=2.0), lamp(4), {"id": "lamp-5"}]
+    export.write_text("\n".join(json.dumps({"namespace": "shop", **row}) for row in rows))
+    said = shop.command("index", "--from", str(export), code=1)
+    if "url" in shop.deployment.settings["qdrant"]:
+        assert "documents indexed: 2, rejected: 1" in said
+        why = "1 replaced by another of the same id, 1 older than that in the index, 1 deleted before, or expired"
+        assert f"not indexed: {why}" in said
+    else:
+        assert "documents sent: 6, rejected: 1" in said
+
+
 class Cut(Proxy):
     """A proxy that takes every byte and answers none once a tombstone has passed."""
 

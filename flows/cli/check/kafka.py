@@ -13,7 +13,7 @@ from operators.delivery import topics
 from operators.delivery.broker import MEMBERS, TRANSACTIONS, describe_group, find_lag, lacking
 from operators.delivery.schema_registry import SchemaRegistry
 from operators.delivery.topics import MAX
-from schemas.errors import ConfigError, DeliveryError
+from schemas.errors import ConfigError, DeliveryError, Unreachable
 from schemas.settings import KafkaSettings, Settings
 
 _PROBE: Final = "check"
@@ -25,8 +25,11 @@ def check_kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     section = settings.kafka
     try:
         described = topics.describe_topics(section)
+    except Unreachable as error:
+        yield Finding("error", "kafka", error.what, f"{error.cure[0].upper()}{error.cure[1:]}.")
+        return
     except DeliveryError as error:
-        remedy = "Start Kafka, or correct the section kafka: bootstrap_servers, security_protocol, tls and sasl."
+        remedy = "Correct the section kafka: bootstrap_servers, security_protocol, tls and sasl."
         yield Finding("error", "kafka", str(error), remedy)
         return
     yield Finding("ok", "kafka", f"{section.bootstrap_servers} answers")

@@ -13,7 +13,7 @@ from schemas.settings import Settings
 
 _TIMEOUT: Final = 10.0
 
-_OUTAGES: Final = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT})
+_OUTAGES: Final = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.BAD_RESPONSE})
 
 _OWNERS: Final = {
     "metadata": "the collection is rankstream's own",
@@ -44,7 +44,7 @@ def check_qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]
         return
     outages = [each.error for each in surveyed if each.error is not None and each.error.reason in _OUTAGES]
     if len(outages) == len(surveyed):
-        remedy = "Start Qdrant, or correct qdrant.url and what the network allows."
+        remedy = "Start Qdrant, or correct qdrant.url, which names its HTTP port (6333), and what the network allows."
         yield Finding("error", "qdrant", f"no answer: {outages[0]}", remedy)
         return
     yield Finding("ok", "qdrant", f"{settings.qdrant.url or f'the engine on {settings.qdrant.path}'} answers")

@@ -273,7 +273,7 @@ class Endpoint:
             return BackendBadResponse(f"{who}: not an HTTP answer{spoken}")
         cause = cause_of(error)
         if cause == SILENT_END and came is Met.NEW_CONNECTION and self.base_url.startswith("http:"):
-            cause += ", as a TLS port ends one that speaks http"
+            cause += ", as a port of TLS or of another protocol ends one that speaks http"
         return BackendUnavailable(f"{who}: {cause}")
 
     async def _answer(self, request: httpx.Request, until: float) -> bytes:

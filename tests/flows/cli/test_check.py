@@ -1,6 +1,8 @@
 """`rankstream check`: each thing that is wrong is a line that says what to do, and an error ends it with 1."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -267,6 +269,23 @@ def test_a_server_that_does_not_answer_is_one_error(command: Command) -> None:
     assert [each[:2] for each in found][:1] == [("error", "qdrant")]
     assert told(found, "error", "no answer: qdrant at http://127.0.0.1:9: connection refused", "qdrant.url")
     assert [each[1] for each in found] == ["qdrant", "embedder", "reranker"]
+
+
+def test_a_port_of_another_protocol_does_not_answer(command: Command) -> None:
+    """A server that is not of HTTP, such as Qdrant's port of gRPC, is said to be no answer, with the right port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                with server.accept()[0] as connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00")
+
+        threading.Thread(target=answer, daemon=True).start()
+        command.settings["qdrant"]["url"] = f"http://127.0.0.1:{server.getsockname()[1]}"
+        found = findings(command, code=1)
+    assert not told(found, "ok", "answers")
+    assert told(found, "error", "no answer", "not an HTTP answer", "its HTTP port (6333)")
 
 
 def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(

@@ -65,6 +65,32 @@ def test_a_wrong_record_spoils_no_other(tmp_path: Path) -> None:
     assert (wrong.startswith("a.md, document without id: invalid: while parsing"), total) == (True, 1)
 
 
+@pytest.mark.parametrize(
+    ("row", "columns", "fits"),
+    [
+        ({"slug": "a", "name": "b"}, {"id": "No", "title": "Subject"}, False),
+        ({"No": "a", "name": "b"}, {"id": "No", "title": "Subject"}, True),
+        ({"id": "a", "text": "b"}, {"created_at": "Created"}, True),
+        ({"Created": 1}, {"created_at": "Created", "title": "Subject"}, True),
+        ({"vector": [1.0]}, {"title": "Subject"}, True),
+        ({"No": "a", "op": "patch", "x": 1}, {"id": "No", "title": "Subject"}, True),
+        ({"slug": "a"}, {}, True),
+    ],
+)
+def test_a_file_of_another_configuration_is_stopped(
+    tmp_path: Path, row: dict[str, object], columns: dict[str, str], fits: bool
+) -> None:
+    """Where no document has any of the configured columns, nor an id, a title, a text or a vector."""
+    path = tmp_path / "export.jsonl"
+    path.write_text(json.dumps(row))
+    records = Records.of(path, DocumentSettings(columns=columns))
+    if fits:
+        assert records.survey() == ([], 1)
+    else:
+        with pytest.raises(InputError, match="no document has a configured column"):
+            records.survey()
+
+
 ARTICLE: Final = {"id": "a", "title": "T", "body": {"content": "x"}, "tags": [{"id": "t", "title": "U"}, {"id": "u"}]}
 
 

@@ -59,6 +59,19 @@ def test_rules_are_put_listed_and_removed(
     assert printed(command("rules", "test", "television", "--namespace", "n", "--source", "web"))[0]["id"] == "pin"
 
 
+def test_rules_make_no_topic(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that creates topics would make one that loses rules: the command names the one that makes it whole."""
+    topic = topic_names("rules")
+    section = {"bootstrap_servers": broker.bootstrap, "topics": {"rules": topic}}
+    command = Command(tmp_path, monkeypatch, {"kafka": section, "qdrant": {"path": str(tmp_path / "index")}})
+    done = command("rules", "put", "--file", write(tmp_path / "rules.jsonl", TV))
+    assert done.exit_code == 1
+    assert f"topic {topic} doesn't exist; `rankstream topics` creates it" in str(done.exception)
+    assert topic not in kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap).list_topics()
+
+
 def test_a_file_with_a_broken_rule_is_not_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each broken line is named, and the broker, which is none, is not asked."""
     section = {"bootstrap_servers": "127.0.0.1:9", "topics": {"rules": "rules"}}

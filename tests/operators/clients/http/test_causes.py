@@ -85,7 +85,7 @@ async def test_http_spoken_to_a_tls_port(certificate: ssl.SSLContext) -> None:
     async with answering(_answer, tls=certificate) as url:
         by_alert, by_openssl = [by_alert, await said(url.replace("https", "http"))]
     assert by_alert == (BackendBadResponse, "not an HTTP answer: http spoken to a TLS port")
-    ended = "the connection broke without an answer, as a TLS port ends one that speaks http"
+    ended = "the connection broke without an answer, as a port of TLS or of another protocol ends one that speaks http"
     assert by_openssl == (BackendUnavailable, ended)
 
 
