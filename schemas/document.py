@@ -212,7 +212,7 @@ class DocumentEvent(Documented):
     @model_validator(mode="after")
     def _has_content(self) -> Self:
         if self.op == "upsert" and not self.content.strip() and self.vector is None:
-            raise ValueError("an upsert needs `text`, `title` or `vector`")
+            raise ValueError("an upsert needs `text`, `title`, or its embedding as `vector`")
         if self.op == "patch" and not self.changed:
             raise ValueError("a patch needs a field that it changes")
         return self

@@ -216,7 +216,8 @@ def forget(
     """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
 
     Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
-    indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    indexing flow has deleted them. Exit code 1 if the flow refuses to, or if no document has the namespace or a field
+    of the filters. See docs/how-to/deleting.md.
     """
     settings = begin(config)
     if settings.qdrant.of_another_tool:
@@ -249,7 +250,11 @@ def forget(
     if not yes:
         would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
         cure = f"Give --yes{' and --allow-most, for they are more than half,' if most else ''} to delete them: {fate}"
-        say(stderr if as_json else out, f"{would}: {reason}" if reason else f"{would}{shown}. {cure}")
+        nothing = before is not None and not before[0]
+        say(
+            stderr if as_json else out,
+            ": ".join(filter(None, (would, reason))) if nothing else f"{would}{shown}. {cure}",
+        )
         raise typer.Exit(2)
     if mistaken:
         raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {reason}")

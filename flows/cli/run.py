@@ -68,7 +68,8 @@ def index(
 ) -> None:
     """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
 
-    With --from the exit code is 1 if a document was rejected. --json prints each rejected document, and the counts.
+    With --from it counts what the index then has; with qdrant.path, what was sent. The exit code is 1 if a document was
+    rejected. --json prints each rejected document, and the counts.
     """
     settings = begin(config, as_replica=source is None)
     if source is None:

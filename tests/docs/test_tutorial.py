@@ -55,7 +55,7 @@ def test_the_lines_of_the_errors_page_are_those_that_are_printed() -> None:
         "is the search flow running?",
         "the dead letter of a message of the largest size is kept without the message",
         "the query was refused (",
-        "an upsert needs `text`, `title` or `vector`",
+        "an upsert needs `text`, `title`, or its embedding as `vector`",
         "none of its ",
         "no answer that kafka-python understands; ",
         " is open in another process, and only one can have it:",

@@ -202,6 +202,11 @@ def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
     assert ("2 documents would be deleted. Give --yes" in said) == counted
     said = shop.command("forget", "--namespace", "shpo", code=2)
     assert ("0 documents would be deleted: no document is in the namespace shpo; did you mean shop?" in said) == counted
+    if counted:
+        said = shop.command("forget", "--namespace", "shpo", "--yes", code=1)
+        assert "nothing was deleted: no document is in the namespace shpo; did you mean shop?" in said
+        said = shop.command("forget", "--namespace", "shop", "--filter", "titel=x", "--yes", code=1)
+        assert "nothing was deleted: no document has the field `titel` of filters.0; did you mean `title`?" in said
     assert all(len(found) == 4 for found in shop.payloads())
     said = shop.command("forget", "--namespace", "shop", "--filter", "owner=x", "--yes")
     assert ("2 documents deleted; 1 with a later version stayed" in said) == counted
@@ -212,6 +217,10 @@ def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
     shop.command("forget", "--namespace", "shop", "--yes")
     assert all(found.keys() == {"lamp-4"} for found in shop.payloads())
     assert shop.ask({"namespace": "other", "text": "lamp", "vector": VECTOR})["total"] == 1
+    for _ in range(2):
+        # What was forgotten before is no mistake.
+        said = shop.command("forget", "--namespace", "other", "--yes")
+    assert ("0 documents deleted; 0 with a later version stayed" in said) == counted
     shop.write({"op": "delete_where", "filters": [{"field": "owner", "op": "eq"}]}, {"op": "delete_where", "id": "x"})
     assert shop.classes() == ["invalid", "invalid"]
 

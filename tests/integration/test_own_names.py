@@ -147,7 +147,7 @@ def test_errors_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ing
     )
     wrong = [{"nid": 50}, {"headline": "No number"}, {"nid": 51, "headline": 5}, page(40, "x", "y", op="patch")]
     reasons = [each.reason for each in send(*wrong).rejected]
-    assert reasons[0] == "an upsert needs `content.body`, `headline` or `vector`"
+    assert reasons[0] == "an upsert needs `content.body`, `headline`, or its embedding as `vector`"
     assert reasons[1] == "nid: missing"
     assert reasons[2] == "headline: Input should be a valid string (5)"
     assert reasons[3].startswith("content.body: a patch changes no field that is embedded or searched")

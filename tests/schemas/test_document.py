@@ -97,7 +97,7 @@ def test_the_indexs_own_names_are_refused() -> None:
 def test_an_upsert_brings_something(fields: dict[str, Any]) -> None:
     """Without text, title and vector there is nothing to index; a delete needs only its id."""
     fields = {"text": None, **fields}
-    assert "an upsert needs `text`, `title` or `vector`" in refusal(**fields)
+    assert "an upsert needs `text`, `title`, or its embedding as `vector`" in refusal(**fields)
     assert event(**fields, op="delete").op == "delete"
     assert event(**fields, vector=[1.0]).vector == [1.0]
 

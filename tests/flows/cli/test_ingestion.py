@@ -14,9 +14,10 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import Ingested, RejectedDocument, index_once, ingest
 from flows.process.embedded import embedded_settings, start_with_settings
 from operators.delivery.client import ProducerRecord
+from operators.mapping.rows import read_row
 from schemas import headers as names
 from schemas.errors import FatalDelivery, InputError
-from schemas.settings import KafkaSettings
+from schemas.settings import DocumentSettings, KafkaSettings
 from tests.operators.delivery.transactions import indexing
 from tests.repeated import repeated
 
@@ -89,6 +90,16 @@ def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettin
     assert told[-1] == (len(documents), len(documents))
     # They are more than may be on their way at a time.
     assert told[0][1] < len(documents)
+
+
+def test_a_document_has_one_key_with_its_deletion(kafka_settings: KafkaSettings) -> None:
+    """Also one whose id is a digest of its content: in two partitions they would overtake each other."""
+    form = DocumentSettings(ids="content", columns={"text": "body"})
+    row = {"body": "Hold the button."}
+    digest = read_row(row, form)["id"]
+    with applying(kafka_settings) as keys:
+        ingest(kafka_settings, [(1, row), (2, {"id": digest, "op": "delete"})], lambda *_: None, WITHIN, form)
+        assert keys == [digest.encode()] * 2
 
 
 def test_a_group_that_does_not_move_is_said(kafka_settings: KafkaSettings) -> None:

@@ -75,7 +75,10 @@ def test_the_demo_takes_an_export_as_it_is(tmp_path: Path) -> None:
     assert hit["text"] == PAGES[0][2]
     assert "  title       headline (in 80% of the documents)" in done.stderr
     assert "skipped 2 of 6 documents:\n  record 6, document without id: invalid: a JSON object is exp" in done.stderr
-    assert "record 5, document 99: invalid: an upsert needs `body`, `headline` or `vector`" in done.stderr
+    assert (
+        "record 5, document 99: invalid: an upsert needs `body`, `headline`, or its embedding as `vector`"
+        in done.stderr
+    )
     assert load(keep / "rankstream.yaml").documents.ids == "integer"
     kept = rankstream(*command)
     assert "skipped 2 of 6 documents:\n  record 6" in kept.stderr

@@ -170,7 +170,10 @@ def test_a_result_has_its_senders_names_everywhere() -> None:
             "headline: a text is expected (5); labels.0: a text (1)",
         ),
         ("own_priority.x: wrong ('title: a')", "priority.x: wrong ('title: a')"),
-        ("an upsert needs `text`, `title` or `vector`", "an upsert needs `content.body`, `headline` or `vector`"),
+        (
+            "an upsert needs `text`, `title`, or its embedding as `vector`",
+            "an upsert needs `content.body`, `headline`, or its embedding as `vector`",
+        ),
         ("the title is gone", "the title is gone"),
     ],
 )
