@@ -9,10 +9,10 @@ Rules:
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -28,19 +28,18 @@ from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.cli.records import Records
 from operators.access.filters import condition as in_qdrant
 from operators.access.filters import on_fields
-from operators.access.indexes import Ask
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.requirements import Surveyed
-from operators.indexing.decode import read_deletion
+from operators.indexing.decode import NAMES, read_deletion
 from operators.indexing.deletion import Forgotten
 from operators.indexing.point import has_value
 from operators.mapping.own_names import OwnNames
-from operators.query.search import Condition, Count
-from operators.query.zero_results import Criterion, explain_zero_results
+from operators.query.search import Condition
+from operators.query.zero_results import suggest
 from schemas.document import DELETE_WHERE, DESTINATION, INDEXED, NAMESPACE, VERSION, DeletionEvent, point_id
-from schemas.errors import ConfigError, DeadLetterClass, IndexInUse, InputError, join_first, likely
+from schemas.errors import ConfigError, DeadLetterClass, IndexInUse, InputError, join_first
 from schemas.fields import rfc3339
-from schemas.result import NO_DOCUMENT
+from schemas.filters import Exists
 from schemas.settings import Settings
 
 Event = dict[str, Any]
@@ -52,19 +51,15 @@ _UNREAD: Final = (
     "--not-in reads the index, which is open in another process: use a Qdrant server (qdrant.url), or delete what was"
     " sent before a time with --until"
 )
-_ZERO: Final = "no results: "
-_HAS: Final = f"{NO_DOCUMENT}has"
-_PASSES: Final = f"{NO_DOCUMENT}passes"
 _TIMEOUT: Final = 60.0
 _PAGE: Final = 1_000
 _NAMESPACES: Final = 10_000
-_NAMING: Final = ("id", NAMESPACE, DESTINATION, "collection")
 _MOST: Final = 0.5
 """Share of the documents that an export may lack: beyond it, another file or another id is likelier."""
 
 
 @dataclass(frozen=True)
-class _Request:
+class _Deletion:
     """The deletion of many that is asked for, and the index as far as it is about that.
 
     What reads the index raises IndexInUse if another process has it open, and BackendError.
@@ -81,99 +76,77 @@ class _Request:
             for part, held in self.settings.qdrant.collections.get(destination, {}).items():
                 yield {DESTINATION: destination, "collection": part}, held
 
-    @property
-    def filters(self) -> list[Condition]:
-        """The filters as conditions."""
-        return [in_qdrant(each) for each in self.event.filters]
-
-    def ask(
-        self, conditions: Sequence[Condition], ask_one: AskOne[Answer], *, everywhere: bool = False
-    ) -> list[Answer]:
-        """The answers about the documents of the namespace that meet each condition, of each collection.
-
-        `everywhere`: about all points.
-        """
+    def _ask(self, conditions: Sequence[Condition], ask_one: AskOne[Answer], *, within: bool = True) -> list[Answer]:
+        """The answers about the points that meet each condition, in each collection; `within`: of the namespace."""
         names: dict[str, list[str]] = {}
         for target, held in self.targets:
             names.setdefault(held, []).append(target[DESTINATION])
-        wheres: dict[str, list[Condition]] = {}
+        wheres = {}
         for held, there in names.items():
-            within = [has_value(NAMESPACE, self.event.namespace), {"key": DESTINATION, "match": {"any": there}}]
-            wheres[held] = [{"must": [*([] if everywhere else within), each]} for each in conditions]
+            scope = [has_value(NAMESPACE, self.event.namespace), {"key": DESTINATION, "match": {"any": there}}]
+            wheres[held] = [{"must": [*scope, each] if within else [each]} for each in conditions]
         with closing(InProcess(self.settings)) as in_process:
             return ask_collections(self.settings, in_process, wheres, ask_one)
 
-    def count(self, conditions: Sequence[Condition], *, everywhere: bool = False) -> list[int]:
-        """The numbers of those that meet each condition, in all collections."""
-
-        async def count_one(client: QdrantClient, each: Surveyed, where: Condition) -> int:
+    def _count(self, conditions: Sequence[Condition], *, within: bool = True) -> list[int]:
+        async def count(client: QdrantClient, each: Surveyed, where: Condition) -> int:
             return await client.count(each.physical, where, timeout=_TIMEOUT)
 
-        found = self.ask(conditions, count_one, everywhere=everywhere)
+        found = self._ask(conditions, count, within=within)
         return [sum(found[place :: len(conditions)]) for place in range(len(conditions))]
 
     def count_matching(self) -> tuple[int, int] | None:
         """The numbers of documents to be deleted, and of those that stay for a later version; None if none can tell."""
         assert self.event.updated_at is not None
-        forgotten = Forgotten.of(round(self.event.updated_at * 1000), self.filters)
+        forgotten = Forgotten.of(round(self.event.updated_at * 1000), [in_qdrant(each) for each in self.event.filters])
         try:
-            deleted, stayed = self.count([forgotten.condition(), forgotten.later()])
+            deleted, stayed = self._count([forgotten.condition(), forgotten.later()])
         except IndexInUse:
             return None
         return deleted, stayed
 
-    def explain_nothing(self) -> tuple[str, bool]:
-        """Why no document matches, and True if what is asked for is then a mistake."""
-        scope: Condition = {"must": [has_value(NAMESPACE, self.event.namespace)]}
-        criteria = [
-            Criterion(f"filters.{number}", frozenset(one.field for _, one in on_fields([each], "")), in_qdrant(each))
-            for number, each in enumerate(self.event.filters)
-        ]
-        known = {name: frozenset[Ask]() for name in (*self.settings.qdrant.indexes, *INDEXED)}
-        explanation, counts = explain_zero_results(scope, criteria, "", known, words=False), None
-        try:
-            while True:
-                step = explanation.send(counts)
-                assert isinstance(step, Count)
-                counts = self.count(step.wheres)
-        except StopIteration as end:
-            reasons: Sequence[str] = end.value
-        if any(each.startswith(NO_DOCUMENT) and not each.startswith((_HAS, _PASSES)) for each in reasons):
-            return self._explain_namespace()
-        names = OwnNames(self.settings.documents.columns)
-        said = "; ".join(names.reword(each).removeprefix(_ZERO) for each in reasons)
-        return said, any(each.startswith(_HAS) for each in reasons)
+    def find_mistake(self) -> str | None:
+        """The namespace or the field that no document has, with the one that was likely meant.
 
-    def _explain_namespace(self) -> tuple[str, bool]:
-        """A namespace with a tombstone was forgotten before, and is no mistake."""
-        name = self.event.namespace
+        A namespace with a tombstone was forgotten before, and is no mistake.
+        """
+        name, own = self.event.namespace, OwnNames(self.settings.documents.columns).own
+        fields = sorted({each.field for _, each in on_fields(self.event.filters, "")})
+        having = [in_qdrant(Exists(field=each, op="exists", value=True)) for each in fields]
+        there, *counts = self._count([{"must": []}, *having])
+        if there:
+            known = sorted(map(own, {*self.settings.qdrant.indexes, *INDEXED}))
+            missing = [own(each) for each, number in zip(fields, counts, strict=True) if not number]
+            return f"no document has the field `{missing[0]}`{suggest(missing[0], known)}" if missing else None
+        tombstones = {"has_id": sorted({point_id(target[DESTINATION], name) for target, _ in self.targets})}
+        if sum(self._count([tombstones], within=False)):
+            return None
 
         async def list_names(client: QdrantClient, each: Surveyed, where: Condition) -> list[str]:
             found = await client.facet(each.physical, NAMESPACE, where, limit=_NAMESPACES, timeout=_TIMEOUT)
             return [*map(str, found.counts)]
 
-        there = [{"must_not": [{"is_empty": {"key": NAMESPACE}}]}]
-        near = likely(name, sorted(set(chain.from_iterable(self.ask(there, list_names, everywhere=True)))))
-        tombstones = {"has_id": sorted({point_id(target[DESTINATION], name) for target, _ in self.targets})}
-        guess = f"; did you mean {near}?" if near is not None else ""
-        return f"no document is in the namespace {name}{guess}", not sum(self.count([tombstones], everywhere=True))
+        names = chain.from_iterable(self._ask([{"must": []}], list_names, within=False))
+        return f"no document is in the namespace `{name}`{suggest(name, sorted({*names}))}"
 
-    def read_lacking(self, kept: Set[Place]) -> tuple[int, dict[Place, Event]]:
-        """The number of documents that match the filters, and deletions of those that are not kept."""
+    def read_lacking(self, there: Set[Place]) -> tuple[int, dict[Place, Event]]:
+        """The number of documents that match the filters, and the deletion of each that is not there."""
 
-        async def read(client: QdrantClient, each: Surveyed, where: Condition) -> tuple[int, list[tuple[Place, Event]]]:
-            total, gone = 0, []
-            records = client.records(each.physical, where, limit=_PAGE, fields=(*_NAMING, VERSION), timeout=_TIMEOUT)
+        async def read(client: QdrantClient, each: Surveyed, where: Condition) -> tuple[int, dict[Place, Event]]:
+            total, gone = 0, dict[Place, Event]()
+            records = client.records(each.physical, where, limit=_PAGE, fields=(*NAMES, VERSION), timeout=_TIMEOUT)
             async for record in records:
                 total += 1
-                if (place := (each.name, record.id)) not in kept:
-                    named = {name: record.payload[name] for name in _NAMING if name in record.payload}
-                    version = rfc3339(record.payload[VERSION] / 1000)
-                    gone.append((place, {**named, "op": "delete", "updated_at": version}))
+                if (place := (each.name, record.id)) not in there:
+                    named = {name: record.payload[name] for name in NAMES if name in record.payload}
+                    gone[place] = {**named, "op": "delete", "updated_at": rfc3339(record.payload[VERSION] / 1000)}
             return total, gone
 
-        found = self.ask([{"must": self.filters}], read)
-        return sum(total for total, _ in found), dict(chain.from_iterable(gone for _, gone in found))
+        try:
+            found = self._ask([{"must": [in_qdrant(each) for each in self.event.filters]}], read)
+        except IndexInUse:
+            raise ConfigError(_UNREAD) from None
+        return sum(total for total, _ in found), dict(chain.from_iterable(gone.items() for _, gone in found))
 
 
 def _documents(number: int) -> str:
@@ -228,36 +201,29 @@ def forget(
     given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": until or rfc3339(time.time())}
     names = OwnNames(settings.documents.columns)
     try:
-        request = _Request(settings, read_deletion(names.read(given)))
+        deletion = _Deletion(settings, read_deletion(names.read(given)))
     except InputError as error:
         raise typer.BadParameter(names.reword(str(error))) from None
-    lacking: dict[Place, Event] = {}
+    there, lacking = set[Place](), dict[Place, Event]()
     if not_in is None:
-        before, events = request.count_matching(), [{**given, **target} for target, _ in request.targets]
+        before, events = deletion.count_matching(), [{**given, **target} for target, _ in deletion.targets]
         total = sum(before) if before is not None else None
-        fate, shown = "nothing as old that matches comes back", ""
+        fate = "nothing as old that matches comes back"
     else:
         with Records.open(not_in, settings.documents) as export:
-            kept = read_places(export, settings, request.event.namespace)
-        try:
-            total, lacking = request.read_lacking(kept)
-        except IndexInUse:
-            raise ConfigError(_UNREAD) from None
-        before, events = (len(lacking), 0), [*lacking.values()]
-        fate, shown = "a later export brings them back", _list_ids(events)
-    reason, mistaken = request.explain_nothing() if total == 0 else ("", False)
-    most = not allow_most and total is not None and len(lacking) > _MOST * total
+            there = read_places(export, settings, deletion.event.namespace)
+        total, lacking = deletion.read_lacking(there)
+        before, events, fate = (len(lacking), 0), [*lacking.values()], "a later export brings them back"
+    mistake = deletion.find_mistake() if total == 0 else None
+    most = len(lacking) > _MOST * (total or 0) and not allow_most
     if not yes:
-        would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
         cure = f"Give --yes{' and --allow-most, for they are more than half,' if most else ''} to delete them: {fate}"
-        nothing = before is not None and not before[0]
-        say(
-            stderr if as_json else out,
-            ": ".join(filter(None, (would, reason))) if nothing else f"{would}{shown}. {cure}",
-        )
+        would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
+        hint = mistake if before == (0, 0) else f"{_list_ids(lacking.values())}. {cure}"
+        say(stderr if as_json else out, f"{would}{': ' if mistake else ''}{hint or ''}")
         raise typer.Exit(2)
-    if mistaken:
-        raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {reason}")
+    if mistake is not None:
+        raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {mistake}")
     if most:
         why = f"{len(lacking)} of {total} documents are not in {not_in}, which is more than half"
         raise InputError(DeadLetterClass.INVALID, f"nothing was deleted: {why}; --allow-most deletes them")
@@ -267,13 +233,9 @@ def forget(
     done = ingest(indexing_kafka(settings), enumerate(rows, 1), lambda *_: None, timeout, settings.documents)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
-    if not_in is None:
-        after = request.count_matching()
-    else:
-        stayed = len(lacking.keys() & request.read_lacking(kept)[1].keys())
-        after = stayed, stayed
-    counted = (before[0] - after[0], after[1]) if before is not None and after is not None else (None, None)
-    deleted, later = counted
+    stayed = len(lacking.keys() & deletion.read_lacking(there)[1].keys()) if not_in is not None else 0
+    after = (stayed, stayed) if not_in is not None else deletion.count_matching()
+    deleted, later = (before[0] - after[0], after[1]) if before is not None and after is not None else (None, None)
     if deleted is None:
         say(stderr, _UNCOUNTED)
     if as_json:
@@ -283,6 +245,6 @@ def forget(
     raise typer.Exit(1 if done.rejected else 0)
 
 
-def _list_ids(events: Sequence[Event]) -> str:
-    first = [str(each["id"]) for each in events[:SHOWN]]
+def _list_ids(events: Collection[Event]) -> str:
+    first = [str(each["id"]) for each in islice(events, SHOWN)]
     return f": {join_first(first, len(events) - len(first), ', ')}" if first else ""

@@ -31,7 +31,8 @@ from schemas.settings import DocumentSettings
 
 _CONTENT: Final = ("title", keys.TEXT, keys.VECTOR, keys.LANG)
 
-_NAMES: Final = ("id", keys.NAMESPACE, keys.DESTINATION, "collection")
+NAMES: Final = ("id", keys.NAMESPACE, keys.DESTINATION, "collection")
+"""Fields of an event that name its document."""
 
 _TOMBSTONE: Final = "a message without value is a deletion, and its key"
 _PATCH: Final = "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
@@ -82,7 +83,7 @@ class DocumentDecoder:
     def delete(self, message: Message) -> DocumentInFlight | DeletionInFlight:
         """The deletion of the document that a message brings, which may lack all but its names. Raises InputError."""
         event = self._read(message)
-        named = {name: event[name] for name in _NAMES if event.get(name) is not None}
+        named = {name: event[name] for name in NAMES if event.get(name) is not None}
         return self.to_in_flight(message, {**named, "op": "delete"})
 
     def to_in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:

@@ -80,7 +80,7 @@ def test_a_wrong_record_spoils_no_other(tmp_path: Path) -> None:
 def test_a_file_of_another_configuration_is_stopped(
     tmp_path: Path, row: dict[str, object], columns: dict[str, str], fits: bool
 ) -> None:
-    """Where no document has any of the configured columns, nor an id, a title, a text or a vector."""
+    """It stops if no document has any of the configured columns, nor an id, a title, a text or a vector."""
     path = tmp_path / "export.jsonl"
     path.write_text(json.dumps(row))
     records = Records.of(path, DocumentSettings(columns=columns))
