@@ -104,6 +104,17 @@ def test_what_is_late_does_not_come_back(index: Index, namespace: str, filters: 
     assert documents(index, namespace).keys() == {"b"}
 
 
+def test_what_goes_by_its_id_at_its_version_comes_back(index: Index, namespace: str) -> None:
+    """Unlike what matched a filter: an upsert of the same version is there again, and a later one never goes."""
+    gone = {"namespace": namespace, "id": "a", "op": "delete", "updated_at": 1}
+    write(index, [upsert(namespace, "a", 1)], [gone])
+    assert not documents(index, namespace)
+    write(index, [upsert(namespace, "a", 1)])
+    assert documents(index, namespace).keys() == {"a"}
+    write(index, [upsert(namespace, "a", 2)], [gone])
+    assert documents(index, namespace).keys() == {"a"}
+
+
 def test_a_late_patch_of_what_is_forgotten_is_no_dead_letter(index: Index, namespace: str) -> None:
     """A patch as old as the deletion of the whole namespace has nothing left to change."""
     write(index, [upsert(namespace, "a", 1)], [forget(namespace, 5)])
