@@ -129,7 +129,7 @@ def test_what_is_given_is_not_decided() -> None:
     mapping = infer(ARTICLES, NOW, given={"title": "", "id": "b"})
     assert mapping.roles["id"].column == "b"
     assert "title" not in mapping.roles
-    with pytest.raises(InputError, match="z: no document has this field"):
+    with pytest.raises(InputError, match="z: no such field; there are"):
         infer(ARTICLES, NOW, given={"id": "z"})
 
 
