@@ -153,7 +153,7 @@ kafka: {bootstrap_servers: "$HTTP"}
     no Kafka broker answers at $HTTP (is an HTTP server): correct kafka.bootstrap_servers
 $ check --part qdrant
 qdrant: {url: "http://$AWAY"}
-    error qdrant: no answer: qdrant at http://$AWAY: connection refused. Start Qdrant, or correct qdrant.url, which names …
+    error qdrant: no answer: qdrant at http://$AWAY: connection refused. Start Qdrant, or correct qdrant.url, …
 $ check --part embedder
 embedder: {kind: tei, url: "http://$AWAY"}
 rerank: {kind: none}
