@@ -15,7 +15,7 @@ import qdrant_edge
 
 from operators.ranking.content import join_fields
 from operators.text.analysis import Token, analyse, join_neighbours
-from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
+from operators.text.folding import fold_accents, fold_umlauts, is_size, lower_turkish
 from operators.text.passages import Matcher
 from operators.text.phrases import read_rows
 from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams_of_document
@@ -34,6 +34,9 @@ _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
+
+_SIZE: Final = 0.5
+"""The weight of a query's unit, and of a number with its unit, in the keyword leg."""
 
 _ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
@@ -137,7 +140,10 @@ class Bm25:
         if not any(found):
             found = [stop_words(each.text) for each in words]
         found += [stop_words(each.text) for each in (*forms, *neighbours)]
-        weights = [*map(_weight, (*words, *forms)), *(0.0 for _ in neighbours)]
+        # A size is one thing, and told by its number: many texts have its unit.
+        units = {(each.first + 1, each.atoms - 1) for each in forms if is_size(each.text)}
+        weights = [_SIZE if (each.first, each.atoms) in units else _weight(each) for each in (*words, *forms)]
+        weights += [0.0] * len(neighbours)
         read = zip((*words, *forms, *neighbours), found, weights, strict=True)
         known = [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
         spelled = " ".join(each.text for each in words)
@@ -244,6 +250,8 @@ def _in_turkish(text: str, tokens: Iterable[Token]) -> list[Token]:
 
 def _weight(token: Token) -> float:
     """The weight of a query's word or form in the keyword leg: an identifier says as much as all of its atoms."""
+    if is_size(token.text):
+        return _SIZE
     return float(token.atoms) if any(map(str.isdecimal, token.text)) else 1.0
 
 

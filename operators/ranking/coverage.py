@@ -11,6 +11,7 @@ the candidates of one query: the best has about the same one whether or not it f
 
 import math
 from collections.abc import Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from operators.ranking.candidate import Candidate, Leg, best_first
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, QueryUnit, Run
+from operators.text.folding import is_size
 from operators.text.words import is_spelt
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
@@ -148,20 +150,27 @@ def _find_support(
 ) -> NDArray[np.float64]:
     """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit.
 
-    The atoms of an identifier, such as `1440p`, support each other, and need the support that the identifier needs.
+    The atoms of an identifier, such as `1440p`, support each other, and need the support that the identifier needs. So
+    do a number and its unit, which are one thing: nobody has several atoms by having these two.
     """
+    atoms = np.array([place for place, unit in enumerate(units) if unit.atoms == 1], int)
+    pairs = enumerate(pairwise([units[place] for place in atoms]))
+    sized = [at for at, (one, other) in pairs if other.first - one.first == 1 and is_size(one.text + other.text)]
     whole: dict[int, QueryUnit] = {}
+    for at in sized:
+        size = units[atoms[at]]._replace(atoms=2)
+        whole |= {size.first: size, size.first + 1: size}
     for unit in units:
         if unit.atoms > 1 and not unit.text.isalpha():
             whole = dict.fromkeys(range(unit.first, unit.first + unit.atoms), unit) | whole
-    atoms = np.array([place for place, unit in enumerate(units) if unit.atoms == 1], int)
     known = information[atoms, np.newaxis] * has[atoms]
     # The atoms outside a unit are summed from both ends: a difference of sums that are equal may not be 0.
     nothing = np.zeros_like(has[:1])
     ahead = np.concatenate((nothing, known.cumsum(axis=0)))
     behind = np.concatenate((known[::-1].cumsum(axis=0)[::-1], nothing))
     firsts = [units[place].first for place in atoms]
-    several = has[atoms].sum(axis=0) > 1
+    both = has[atoms[sized]] * has[atoms[[at + 1 for at in sized]]]
+    several = has[atoms].sum(axis=0) - both.sum(axis=0) > 1
     support: NDArray[np.float64] = has
     alike = [units]
     if whole:

@@ -9,8 +9,8 @@ Rules:
   are forms beside the word: `getUserById` is get, user, by, id, too, and `PHP7` is php, 7.
 - Hyphens, apostrophes and the signs & / . _ + # join words to a form beside them: `wi-fi` is wifi, `O'Reilly` oreilly,
   `Ph.D.` phd. A letter with + or # behind it is a word with its sign, `C++`; a longer word has it in a form.
-- A number and a unit are one form with one spelling: `2,50 kg`, `2.5kg` and `2.5 KG` are 2.5kg, `6.7"` is 6.7in
-  (`operators.text.folding`).
+- A number and a unit are one form with one spelling: `2,50 kg`, `2.5kg` and `2.5 KG` are 2.5kg, `6.7"` is 6.7in,
+  and `5 °C` 5deg (`operators.text.folding`).
 - White space joins words with a digit and short words: in a document only those in capitals, units behind a number,
   and the x between two numbers, so that prose makes no forms. A query's words of letters are joined as evidence.
 - Only hyphens, white space and parentheses join two digits, and only in a form of LONG characters or more: `10 5` is
@@ -84,6 +84,7 @@ _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
 _BRACKET: Final = re.compile(r"(?<=\d)(?:\)[^\S\r\n]{0,2}|[^\S\r\n]{0,2}\()(?=\d)")
 _POINT: Final = re.compile(r"(?<![\w.,:;!?\")\]}'])[.,]")
 _INCHES: Final = re.compile(r"\"(?!\w)")
+_DEGREES: Final = re.compile(r"[^\S\r\n]?°(?:[^\S\r\n]?(?P<scale>[CF])(?!\w))?")
 _WITHIN: Final = re.compile(r"[^\n]?\(|[\w,:;&/)][^\S\n]")
 """The two characters before a word that begins no sentence."""
 
@@ -251,6 +252,9 @@ class _Reader:
         tokens += _without_zeros(chunk, ZEROS if len(words) == 1 else LONG)
         if number is not None and _INCHES.match(self._text, found.end()) is not None:
             tokens += _sizes(atoms[-1], Token("in", found.end(), found.end() + 1, self._atom, 0, False))
+        if number is not None and (degrees := _DEGREES.match(self._text, found.end())) is not None:
+            name = "degf" if degrees["scale"] == "F" else "deg"
+            tokens += _sizes(atoms[-1], Token(name, *degrees.span(), self._atom, len(degrees["scale"] or ""), False))
         return chunk, tokens
 
     def _read_atoms(self, word: re.Match[str]) -> Iterator[Token]:

@@ -145,7 +145,10 @@ _SPELLINGS: Final = (
     " oz ounce; w watt; kw kilowatt; wh; kwh; v volt; kv; a amp ampere ampère; ma; mah; ah;"
     " hz hertz; khz kilohertz; mhz megahertz; ghz gigahertz;"
     " kb kilobyte; mb megabyte mo; gb gigabyte go; tb terabyte to;"
-    " kib kibibyte; mib mebibyte; gib gibibyte; tib tebibyte; bar; psi; db decibel"
+    " kib kibibyte; mib mebibyte; gib gibibyte; tib tebibyte; bar; psi; db decibel; h hour stunde stunden heure;"
+    " min minute minuten; day day tag tage tagen jour; week week woche wochen semaine;"
+    " month month monat monate monaten mois; year year jahr jahre jahren ans année; deg degree grad degré;"
+    " degf fahrenheit"
 )
 UNITS: Final[Mapping[str, str]] = {
     name: sign
@@ -153,6 +156,8 @@ UNITS: Final[Mapping[str, str]] = {
     for name in (sign, *names, *(f"{each}{'es' if each.endswith('ch') else 's'}" for each in names))
 }
 """Names of units, English, German and French, in one number and many, and the sign of each."""
+
+_SIZE: Final = re.compile(rf"\d[\d./]*(?:{'|'.join(UNITS)})")
 
 _METRIC: Final = {
     **{sign: ("m", Decimal(factor)) for sign, factor in (("mm", "0.001"), ("cm", "0.01"), ("dm", "0.1"))},
@@ -192,6 +197,11 @@ def sizes(number: str, unit: str) -> Iterator[str]:
     if sign in _METRIC:
         base, factor = _METRIC[sign]
         yield _plain(value * factor) + base
+
+
+def is_size(form: str) -> bool:
+    """True for a number with the name of a unit."""
+    return _SIZE.fullmatch(form) is not None
 
 
 def _plain(value: Decimal) -> str:

@@ -157,6 +157,14 @@ def test_a_field_of_stop_words_alone_has_a_term_for_all_of_them() -> None:
         assert query is None or joined not in query.indices
 
 
+def test_a_querys_size_is_told_by_its_number() -> None:
+    """The unit weighs half of a word, and so does the number with its unit; the number weighs as a word."""
+    for text in ("symptoms 48 hours", "symptoms 48hours", "symptoms 48-hours"):
+        weights_of = {word.text: word.weight for word in CURRENT_ENGLISH.words(text)}
+        assert weights_of == {"symptoms": 1, "48": 1, "hours": 0.5, "48h": 0.5, "48hours": 0.5}, text
+    assert {word.text: word.weight for word in CURRENT_ENGLISH.words('garden 6"')} == {"garden": 1, "6": 1, "6in": 0.5}
+
+
 def test_identifiers_add_terms_and_no_length() -> None:
     """The words of a document weigh the same with forms beside them, which weigh as a word; in a query an identifier
     weighs as much as its parts.

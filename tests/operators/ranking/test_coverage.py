@@ -96,6 +96,20 @@ def test_a_form_by_hand() -> None:
     assert found["a"] == gain(sx * twelve / (twelve + red) + twelve * sx / (sx + red))
 
 
+def test_a_number_and_its_unit_are_one_thing_by_hand() -> None:
+    """`48 hours` in a text about something else has no other word of the query, and says nothing, whether or not
+    another document has more of the query. A number and a word that is no unit are two words, and support each other.
+    """
+    asked = matches({"symptoms": "a", "48": "b", "hours": "bc"})
+    assert gains(asked) == dict.fromkeys(DOCUMENTS, 0.0)
+    words = gains(matches({"symptoms": "a", "48": "b", "miners": "bc"}))
+    assert words == {**dict.fromkeys(DOCUMENTS, 0.0), "b": gain(1 + TWO**3)}
+    found = gains(matches({"symptoms": "ac", "48": "bc", "hours": "bc"}))
+    assert found == {**dict.fromkeys(DOCUMENTS, 0.0), "c": gain(3 * TWO**3)}
+    # Alone they need no support.
+    assert gains(matches({"48": "b", "hours": "bc"}))["b"] == gain(1 + TWO**3)
+
+
 def test_who_writes_a_form_has_its_atoms() -> None:
     """`boundarylayer` is `boundary` and `layer`: who has the one is where the others are."""
     asked = {"boundary": (0, 1), "layer": (1, 1), "boundarylayer": (0, 2)}

@@ -55,6 +55,7 @@ def test_a_number_is_the_same_in_each_spelling(value: Decimal) -> None:
         *[("2.50", "kg", ["2.5kg"]), ("2500", "g", ["2500g", "2.5kg"]), ("0", "mm", ["0mm", "0m"])],
         *[("6.7", "inches", ["6.7in"]), ("10", "litres", ["10l"]), ("1000", "w", ["1000w"]), ("5", "qm", ["5m2"])],
         *[("1/2", "inch", ["1/2in"]), ("1.2.3", "kg", []), ("1" * 19, "kg", []), ("5", "men", [])],
+        *[("48", "stunden", ["48h"]), ("1.50", "hours", ["1.5h"]), ("5", "degrees", ["5deg"])],
     ],
 )
 def test_sizes_by_hand(number: str, unit: str, found: list[str]) -> None:
