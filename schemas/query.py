@@ -259,7 +259,9 @@ class QueryEvent(Strict):
     collection: MaybeName = Field(default=None, description="Part of the destination, mapped likewise.")
     source: Name | None = None
     """Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic."""
-    lang: MaybeName = Field(default=None, description="Language of the text, such as de, for stop words and rules.")
+    lang: MaybeName = Field(
+        default=None, description="Language of the text, such as de, for stop words, wishes and rules."
+    )
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: DocumentFilters = Field(default=[], description="Conditions on payload fields, all of which must hold.")

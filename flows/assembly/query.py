@@ -83,6 +83,7 @@ def _secret(settings: Settings) -> str | None:
 def planner(settings: Settings) -> Planner:
     """Plans how queries are ranked."""
     chat = settings.chat.kind != "none"
+    analysers = (settings.qdrant.bm25, *settings.qdrant.analysers.values())
     return Planner(
         settings.profiles,
         settings.recipes,
@@ -92,6 +93,7 @@ def planner(settings: Settings) -> Planner:
         settings.defaults,
         field_map(settings),
         settings.kafka.topics.rules is not None,
+        frozenset(name for each in analysers for name in (each.language, *each.languages.values())),
     )
 
 

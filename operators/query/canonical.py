@@ -163,7 +163,7 @@ def canonicalise(
     if wishes is None or shape is not QueryShape.SEARCH or event.reflections_only:
         understood = ()
     elif text is not None and event.understood is None:
-        text, understood = read_wishes(text, wishes.kinds)
+        text, understood = read_wishes(text, wishes.kinds, event.lang, plan.languages)
     elif text is not None:
         text = take_away(text, understood)
     begins = cursor is None or isinstance(cursor.position, PoolSlice)

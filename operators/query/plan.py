@@ -35,6 +35,7 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
+    `languages` are those of the documents.
     """
 
     name: str
@@ -47,13 +48,14 @@ class RankingPlan:
     grouping: Grouping | None = None
     returned: Returned | None = None
     hidden: tuple[str, ...] = ()
+    languages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Planner:
     """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything.
 
-    `rules`: there are rules, and so queries may try some.
+    `rules`: there are rules, and so queries may try some. `languages` are those of the documents.
     """
 
     profiles: Mapping[str, Profile]
@@ -64,6 +66,7 @@ class Planner:
     defaults: Defaults = field(default_factory=Defaults)
     fields: FieldMap = SAME
     rules: bool = True
+    languages: frozenset[str] = frozenset()
     _overridden: BoundedCache[tuple[str, str], Recipe] = field(
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
@@ -139,6 +142,7 @@ class Planner:
             _grouping(event, defaults),
             reduce(Returned.over, parts) if parts else None,
             hidden,
+            self.languages,
         )
 
     def _check_rules(self, rules: Mapping[str, Any], policy: SourcePolicy, hidden: Sequence[str]) -> None:

@@ -26,13 +26,13 @@ from operators.text.measures import (
     is_alike,
     is_year,
     measures_of,
-    simplify,
     subjects_in,
     subjects_of,
     tokenize,
     unit_of,
     words_of,
 )
+from operators.text.phrases import simplify
 from schemas.document import COLUMNS
 from schemas.fields import read_time
 from schemas.query import Limit, Order

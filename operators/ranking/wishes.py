@@ -7,7 +7,7 @@ text. Of an exclusion the words do: a document that names them without a negatio
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -24,9 +24,9 @@ from operators.ranking.properties import (
     values_at,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Lexeme, names, simplify, stems_of
-from operators.text.phrases import WORDS
-from operators.text.wishes import alternatives
+from operators.text.measures import Lexeme, is_unspaced, names, stems_of, tokenize
+from operators.text.phrases import WORDS, simplify
+from schemas.document import COLUMNS
 from schemas.query import Exclusion, Limit, Order
 from schemas.recipes.stages import Wishes
 
@@ -38,8 +38,8 @@ UNKNOWN: Final = 0.5
 _SIMILAR: Final = 0.5
 """Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
 
-_OPPOSITE: Final = ("un", "non")
-"""Beginnings by which a word means its opposite, in English, German and French."""
+_OPPOSITE: Final = ("un", "non", "无", "無", "免", "零", "不")
+"""Beginnings by which a word means its opposite, or that it is not there."""
 
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
@@ -119,10 +119,7 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
 
 def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
     if isinstance(wish, Exclusion):
-        wanted = [each for each in alternatives(wish.without) if each]
-        # The thing decides that a document names most of.
-        excluded = ((_exclude(words, each) for words in wanted) for each in documents)
-        return _Judged(wish, [max(each, key=lambda verdict: verdict.fails, default=_SAYS_NOTHING) for each in excluded])
+        return _Judged(wish, _exclude_all([each for each in _alternatives(wish.without) if each], documents))
     subject = Subject.of(wish, text)
     fields, said = _read(wish, subject, documents)
     if subject.dated and not any(said):
@@ -159,6 +156,39 @@ def _read(wish: Limit, subject: Subject, documents: Sequence[Document]) -> tuple
     return fields, said
 
 
+def _alternatives(without: str) -> Iterator[list[str]]:
+    """The folded words of each thing that an exclusion names: "nuts or milk" are two."""
+    words: list[str] = []
+    for token in tokenize(without):
+        if token.text in WORDS["also"]:
+            yield words
+            words = []
+        elif token.text[:1].isalnum() and token.text not in WORDS["determiner"]:
+            words.append(token.text)
+    yield words
+
+
+def _exclude_all(things: Sequence[Sequence[str]], documents: Sequence[Document]) -> Sequence[_Verdict]:
+    """The verdicts by the thing of which a document names most; of another brand than the excluded one, it fits."""
+    each_thing = ((_exclude(words, each) for words in things) for each in documents)
+    verdicts = [max(each, key=lambda verdict: verdict.fails, default=_SAYS_NOTHING) for each in each_thing]
+    fields = _fields_with({" ".join(words) for words in things}, documents)
+    return [
+        _FITS if verdict is _SAYS_NOTHING and not fields.isdisjoint(each.fields) else verdict
+        for verdict, each in zip(verdicts, documents, strict=True)
+    ]
+
+
+def _fields_with(values: Set[str], documents: Sequence[Document]) -> frozenset[str]:
+    """The fields, but texts, that are one of these values in a document."""
+    return frozenset(
+        path
+        for document in documents
+        for path, held in document.fields.items()
+        if path not in COLUMNS and any(isinstance(each.value, str) and simplify(each.value) in values for each in held)
+    )
+
+
 def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     """The verdict by the first value that fits, or else the first."""
     if not said:
@@ -173,7 +203,7 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
         for at, token in enumerate(tokens):
             for word in words:
                 named_here = names(token.text, word)
-                if token.text in _forms_without(word) or (named_here and _is_negated(tokens, at)):
+                if _without(word).fullmatch(token.text) or (named_here and _is_negated(tokens, at)):
                     return _Verdict(FITS, token.text)
                 if named_here:
                     named.setdefault(word, token.text)
@@ -192,10 +222,12 @@ def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @lru_cache(256)
-def _forms_without(word: str) -> frozenset[str]:
-    """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`."""
+def _without(word: str) -> re.Pattern[str]:
+    """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`, `无糖`."""
     joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
-    return frozenset({*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)})
+    forms = {*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)}
+    around = ".*" if is_unspaced(word) else ""
+    return re.compile(f"{around}(?:{'|'.join(map(re.escape, sorted(forms)))}){around}")
 
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:

@@ -8,13 +8,13 @@ Promises:
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import filterfalse, zip_longest
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from operators.text.phrases import read_rows
+from operators.text.phrases import UNSPACED, WORDS, read_rows, simplify
+from operators.text.vocabulary import RUNS
 
 
 class Unit(NamedTuple):
@@ -46,30 +46,39 @@ class Measure(NamedTuple):
 
 _UNITS: Final = """
 length = width height length depth thickness diameter size screen:
- mm 1 mm millimeter millimeters millimetre millimetres;
- cm 10 cm centimeter centimeters centimetre centimetres zentimeter zentimetern;
- m 1000 m meter meters metre metres metern; km 1000000 km kilometer kilometers kilometre kilometres kilometern;
- inch 25.4 inch inches zoll pouce pouces " ″; ft 304.8 ft foot feet fuss; mi 1609344 mile miles meile meilen
+ mm 1 mm мм 毫米 ミリ millimeter millimeters millimetre millimetres;
+ cm 10 cm см 厘米 公分 センチ centimeter centimeters centimetre centimetres zentimeter zentimetern;
+ m 1000 m м 米 メートル meter meters metre metres metern metros metri метр метра метров; km 1000000 km км 公里 千米
+ キロメートル kilometer kilometers kilometre kilometres kilometern;
+ inch 25.4 inch 英寸 inches pulgadas pollici polegadas inci inç tum дюймов zoll pouce pouces " ″; ft 304.8 ft foot
+ feet fuss; mi 1609344 mile miles meile meilen
 mass = weight: mg 1 mg milligram milligrams milligramm milligramme milligrammes;
- g 1000 g gram grams gramm gramme grammes gr;
- kg 1000000 kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
+ g 1000 g г 克 グラム gram grams gramos grammi gramas грамм gramm gramme grammes gr;
+ kg 1000000 kg кг 公斤 千克 キロ kgs kilos quilos kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
  t 1000000000 t tonne tonnes tonnen; lb 453592.37 lb lbs; oz 28349.523 oz ounce ounces unze unzen
-volume = volume: ml 1 ml milliliter milliliters millilitre millilitres; cl 10 cl centiliter centilitre centilitres;
- l 1000 l liter liters litre litres litern; gal 3785.41 gal gallon gallons
+volume = volume: ml 1 ml мл 毫升 ミリリットル milliliter mililitros millilitri milliliters millilitre millilitres;
+ cl 10 cl centiliter centilitre centilitres;
+ l 1000 l л 升 リットル liter litros litri litrów litry литр литра литров liters litre litres litern; gal 3785.41
+ gal gallon gallons
 area = area: m² 1 m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|
  metres carres; ft² 0.092903 ft² ft2 sqft|square feet|sq ft; ha 10000 ha hektar hectare hectares
 data = memory storage: kB 1 kb kilobyte kilobytes; MB 1000 mb mo megabyte megabytes;
- GB 1000000 gb go gig gigs gigabyte gigabytes gigaoctets gib; TB 1000000000 tb terabyte terabytes teraoctets tib
-power = power: W 1 w watt watts; kW 1000 kw kilowatt kilowatts; hp 745.7 hp ps horsepower
+ GB 1000000 gb гб go gig gigs gigabyte gigabytes gigaoctets gib; TB 1000000000 tb тб terabyte terabytes teraoctets tib
+power = power: W 1 w вт 瓦 ワット watt vatios watts; kW 1000 kw kilowatt kilowatts; hp 745.7 hp ps horsepower
 voltage: V 1 v volt volts
 charge = battery: mAh 1 mah; Ah 1000 ah
 energy: Wh 1 wh; kWh 1000 kwh
 frequency: Hz 1 hz hertz; kHz 1000 khz; MHz 1000000 mhz; GHz 1000000000 ghz
-time = duration age: s 1 s sec secs second seconds sekunde sekunden seconde secondes;
- min 60 min mins minute minutes minuten; h 3600 h hr hrs hour hours stunde stunden heure heures std;
- d 86400 day days tag tage tagen jour jours; week 604800 week weeks woche wochen semaine semaines;
- month 2592000 month months monat monate monaten mois; y 31536000 yr yrs year years jahr jahre jahren ans annees
-temperature = temperature: °C 1 °c celsius degree degrees grad degre degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
+time = duration age: s 1 s 秒 sec segundos secondi secs second seconds sekunde sekunden seconde secondes;
+ min 60 min 分钟 分 мин mins minutos minuti minuut minuter minutter minut dakika минут минуты minute minutes
+ minuten; h 3600 h ч 小时 時間 hr horas hora ore uur uren timmar timer godzin godziny saat часов часа hrs hour hours
+ stunde stunden heure heures std;
+ d 86400 day days 天 dias días giorni dagen dagar dager dni gün дней дня tag tage tagen jour jours; week 604800 week
+ weeks 周 週間 semanas settimane weken veckor uker uger tygodni hafta недель недели woche wochen semaine semaines;
+ month 2592000 month months 个月 ヶ月 meses mesi maanden månader måneder miesięcy месяцев месяца monat monate
+ monaten mois; y 31536000 yr yrs 年 岁 歳 años anos anni jaar лет года yıl yaş year years jahr jahre jahren ans annees
+temperature = temperature: °C 1 °c 度 celsius grados gradi graus graden градусов stopni degree degrees grad degre
+ degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
 light = brightness: lm 1 lm lumen lumens
 sound = noise: dB 1 db decibel decibels dezibel
 pixels: MP 1 mp megapixel megapixels
@@ -77,13 +86,17 @@ pressure: bar 1 bar bars
 speed = speed: km/h 1 kmh kph|km / h; mph 1.609 mph
 rate: rpm 1 rpm
 share: % 1 % percent prozent
-currency = price: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
- JPY 1 ¥ jpy yen
+currency = price: EUR 1 € eur euro euros евро 欧元 ユーロ; USD 1 $ usd dollar dollars dólares dollari долларов 美元
+ ドル; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
+ JPY 1 ¥ jpy yen 円 日元; CNY 1 cny rmb yuan 元 块 人民币; RUB 1 ₽ руб рублей рубля рубли;
+ PLN 1 zł pln złotych złote zloty; TRY 1 ₺ tl lira liradan liralık tl'; BRL 1 brl reais; SEK 1 sek; DKK 1 dkk;
+ NOK 1 nok
 """
 """Kind = subjects that it measures without a unit's name: name, size and spellings of units, phrases behind bars."""
 
 _DIMENSIONS: Final = """
-price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
+price: kr kronor kroner price prices precio precios prezzo prezzi preço preços prijs fiyat cena цена 价格 価格 値段
+ priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
  salary salaries wage wages rent gehalt gehalter jahresgehalt lohn stundenlohn miete kaltmiete warmmiete salaire
  salaires loyer
 date: released release published publication year date dated created built made produced launched erschienen jahr
@@ -107,14 +120,15 @@ duration: duration time dauer duree runtime laufzeit autonomie zeit temps
 battery: battery akku batterie
 screen: screen display diagonal bildschirm ecran bildschirmdiagonale
 area: area flache wohnflache surface superficie
-people: people person persons personen personnes guests gaste seats seating places capacity platze kapazitat capacite
+people: 人 名 pessoas personas persone personer osób kişi kişilik человек people person persons personen personnes
+ guests gaste seats seating places capacity platze kapazitat capacite
 players: players player spieler spielern joueurs joueur
-rooms: rooms room zimmer zimmern pieces piece
+rooms: rooms room habitaciones camere quartos kamers комнат zimmer zimmern pieces piece
 bedrooms: bedrooms bedroom schlafzimmer chambres chambre
 doors: doors door turen portes
 seats: seats seat sitze sitzen sitzplatze places
 stars: stars star sterne sternen etoiles rating
-pages: pages page seiten
+pages: pages page seiten pagine páginas bladzijden stron sidor sider sayfa страниц 页 ページ
 temperature: temperature temperatur
 noise: noise loudness loud lautstarke laut bruit
 brightness: brightness helligkeit luminosite
@@ -141,30 +155,10 @@ _WORD_NUMBERS: Final = {
 NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
 """The beginning of a number in a folded text."""
 
-_TOKEN: Final = re.compile(
-    r"(?<![\w.,])(?P<number>(?:[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f][0-9]{3})+(?![0-9])"
-    # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
-    r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
-    r"(?P<more>[\w\u00b0]*)(?![.,][0-9])"
-    r"|\w+(?:(?<=\wn)['\u2019]t\b|['\u2019](?=\w))?"
-    r"|[^\w\s]"
-)
 # No thousands begin with 0: behind such digits the first sign is the decimal point, whatever it is.
 _WHOLE: Final = re.compile(r"(?!0)[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+|[0-9]*")
-_SPELT: Final = ("œ", "oe"), ("æ", "ae"), ("ø", "o"), ("ł", "l"), ("\u2019", "'"), ("²", "\ue000")
-_MULTIPLES: Final = {"k": 1000.0}
+_MULTIPLES: Final = {"k": 1e3, "千": 1e3, "万": 1e4, "萬": 1e4}
 _DECADE: Final = "s"
-
-
-def simplify(text: str) -> str:
-    """The text without case, accents and ligatures."""
-    if text.isascii():
-        return text.lower()
-    plain = text.casefold()
-    for written, spelt in _SPELT:
-        plain = plain.replace(written, spelt)
-    plain = unicodedata.normalize("NFKD", plain)
-    return "".join(filterfalse(unicodedata.combining, plain)).replace("\ue000", "²")
 
 
 def _read_units() -> Iterator[tuple[str, Unit]]:
@@ -180,12 +174,43 @@ def _read_units() -> Iterator[tuple[str, Unit]]:
 UNITS: Final[Mapping[str, Unit]] = dict(_read_units())
 """Units by their spelling."""
 
+_WIDE: Final[dict[int, str | int]] = {
+    0x3000: " ",
+    0xFFE5: "¥",
+    **{0xFEE0 + point: point for point in range(0x21, 0x7F)},
+}
+"""The wide forms of ASCII's characters, by the code points."""
+
+SPACED: Final = f"[^\\W{UNSPACED}]"
+"""A character of a word between spaces."""
+
+_RUNS, _UNITS_OF_RUNS = (
+    "|".join(sorted(each, key=len, reverse=True)) for each in (RUNS, re.findall(f"[{UNSPACED}]+", _UNITS))
+)
+
+
+def _tokens_of(letter: str, runs: str = "") -> re.Pattern[str]:
+    """The words, numbers and signs of a text, whose words have such letters beside runs without spaces."""
+    return re.compile(
+        rf"(?<!{letter})(?<![.,])(?P<number>(?:[0-9]{{1,3}}(?:[,.'\u2019\u00a0\u202f][0-9]{{3}})+(?![0-9])"
+        # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
+        r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
+        rf"(?P<more>[万萬千](?!克)|(?:{letter}|\u00b0)*)(?![.,][0-9])"
+        rf"|{letter}+(?:(?<=\wn)['\u2019]t\b|['\u2019](?=\w))?{runs}|[^\w\s]"
+    )
+
+
+_TOKEN: Final = _tokens_of(r"\w")
+_TOKEN_OR_RUN: Final = _tokens_of(SPACED, rf"|(?<=[0-9])(?:{_UNITS_OF_RUNS})|{_RUNS}|(?:(?!{_RUNS})[{UNSPACED}])+")
+_FIRST_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
+_WIDE_OR_UNSPACED: Final = re.compile(f"[\u3000\uff01-\uff5e\uffe5{UNSPACED}]")
+
 YEAR: Final = Unit("year", "year", 1.0)
 
 _BY_NAME: Final = {unit.name: unit for unit in UNITS.values()}
 
 
-_WORDS_OF: Final = {subject: frozenset(words.split()) for subject, words in read_rows(_DIMENSIONS)}
+_WORDS_OF: Final = {subject: frozenset(simplify(words).split()) for subject, words in read_rows(_DIMENSIONS)}
 _SUBJECTS_OF: Final = {
     kind: frozenset(subjects.split()) for kind, _, subjects in (head.partition(" = ") for head, _ in read_rows(_UNITS))
 }
@@ -232,7 +257,11 @@ def tokenize(text: str) -> list[Lexeme]:
     found: list[Lexeme] = []
     last = -1
     fold = str.lower if text.isascii() else simplify
-    for match in _TOKEN.finditer(text):
+    pattern = _TOKEN
+    if _WIDE_OR_UNSPACED.search(text) is not None:
+        # A search for such characters is quick, and their pattern half as quick as the other one.
+        text, pattern = text.translate(_WIDE), _TOKEN_OR_RUN
+    for match in pattern.finditer(text):
         start, end = match.span()
         glued, last = start == last, end
         word, (written, more) = fold(match[0]) or match[0], match.groups()
@@ -284,14 +313,11 @@ def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:
         at = measure.end if measure is not None else at + 1
     for measure, after in zip_longest(found, found[1:]):
         ranged = after is not None and measure.unit is None and measure.end + 1 == after.start
-        if ranged and tokens[measure.end].text in RANGED:
+        if ranged and tokens[measure.end].text in WORDS["spanning"]:
             yield measure._replace(unit=after.unit, end=after.end if after.unit is None else measure.end)
         else:
             yield measure
 
-
-RANGED: Final = frozenset({"to", "-", "\u2013", "bis", "a", "and", "und", "et", "or", "oder", "ou", "x"})
-"""Words and signs between the two numbers of a range."""
 
 _ENDINGS: Final = {
     "": 0,
@@ -316,8 +342,15 @@ def is_alike(word: str, other: str) -> bool:
     return word == other or not stems_of(word).isdisjoint(stems_of(other))
 
 
+def is_unspaced(word: str) -> bool:
+    """True for a word of a language without spaces, which may stand within a run."""
+    return _FIRST_UNSPACED.match(word) is not None
+
+
 def names(word: str, other: str) -> bool:
-    """True if `word` is like the other one, or a compound of it: `Ladekabel` of `Kabel`."""
+    """True if `word` is like the other one, or a compound of it: `Ladekabel` of `Kabel`; or has it, without spaces."""
+    if is_unspaced(other):
+        return other in word
     if is_alike(word, other):
         return True
     if len(other) < _COMPOUND or len(word) <= len(other):

@@ -1,11 +1,15 @@
-"""Phrases by which queries say limits, exclusions and orders: the data of `wishes`, in English, German and French.
+"""Phrases by which queries say limits, exclusions and orders, in English, German and French, and which words of
+ texts say
+that something is not there.
 
-Phrases are folded, their words apart. A further language is further phrases. `read_rows` reads all such tables.
+Phrases are folded, their words apart. Further languages are in `vocabulary`. `read_rows` reads all such tables.
 `classify_text` tells questions from other texts by these words.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import filterfalse
 from typing import Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from operators.text.folding import fold_accents
@@ -107,12 +111,12 @@ weight desc: heaviest|schwerst+|le plus lourd|la plus lourde|les plus lourds|les
 _EXCLUDING: Final = """
 anything case: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|
  anything but|but not|but no|with no|and no|and not|nor|free of|free from|sans|sauf|sauf a|excepte|hormis|mais pas|
- mais sans|et sans|et pas|pas de|pas d'|pas en|a l' exception de|autre que|autres que
-anything names: ausser|ausser in|ausgenommen|aber nicht|nicht von
+ mais sans|et sans|et pas|pas pres de|pas pres du|pas de|pas d'|pas en|a l' exception de|autre que|autres que
+anything names: nicht in der nahe|ausser|ausser in|ausgenommen|aber nicht|nicht von
 anything noun: ohne|aber kein|aber keine|aber keinen|aber ohne|und ohne|frei von|nicht aus|nicht fur|nicht mit
 noun case: no
 noun noun: kein|keine|keinen|keiner|keinem|keines
-clause case: not|pas
+clause case: not|not close to|not next to|pas
 clause names: nicht
 """
 """Kind and reach -> phrases before what is not wanted. Its kind: `noun` is followed by a noun, `clause` stands alone or
@@ -125,9 +129,11 @@ filler: a an the about of around roughly approximately circa ca de d' du la le l
  year jahr annee baujahr en in
 connector: with for of priced costing at that which is are costs cost mit von fur zu der die das a avec pour de d' in
  en from
-determiner: a an the any of for with to in at made added have having need needs needing contain contains containing
+determiner: a an the any of for with to in at by near vom made added have having need needs needing contain contains
+ containing
  include includes including require requires use using de d' du des la le les l' un une en a ein eine einen einem
  einer der die das den dem fur mit aus von in zu zum zur
+negation: no not nicht kein keine pas non
 either: or oder ou
 also: and or nor und oder et ou ni
 relative: that which who whose qui die der das welche welcher welches
@@ -136,7 +142,8 @@ auxiliary: is are was were do does did has have had will would can could should 
 pronoun: me you him us them it myself i we they she he mich dich uns ihn moi toi
 question: what which who why how when where whose can could is are do does did should may will was wie was wer warum
  wo wann welche kann comment pourquoi quand qui que quel quelle ou est
-adjective: wide high tall long deep thick heavy old broad breit hoch lang tief dick schwer alt large haut haute
+adjective: kr kronor kroner wide high tall long deep thick heavy old broad breit hoch lang tief dick schwer alt
+ large haut haute
  longue profond lourd
 never: more longer matter one way idea charge only just too so yet sure enough doubt fail stop end problem least most
  less than such other haus betrieb dienst weiteres zweifel doute cher mehr nur
@@ -144,22 +151,44 @@ stop: and or nor ni with for from to in on at of by under over above below near 
  was were be has have there this these those it if when while than then but not no und oder mit fur von zu bei aus
  auf an um im am ist sind wenn als aber nicht kein et ou avec pour de du des d' a au aux dans sur par en qui que est
  sont si mais pas after before during since until
- through via out off up down over nach vor seit wahrend apres avant pendant depuis sans ohne without
+ through via out off up over nach vor seit wahrend apres avant pendant depuis sans ohne without
 property: price weight width height length depth thickness diameter age size volume power duration area speed memory
 ranged: and to - – und bis et a
+spanning: to - – bis a and und et or oder ou x y e do до tot till til 到 至 から 〜 ~
 opening: between zwischen entre
 range: from von de
 size: size taille pointure grosse schuhgrosse konfektionsgrosse
-state: found available able ready valid possible known seen shown sent set read there here responsive online compatible
+state: down found available able ready valid possible known seen shown sent set read there here responsive online
+ compatible
 negating: without no not non never zero lacks lacking replaces instead free doesn't don't isn't aren't ohne
  nicht kein keine keinen keiner keinem keines keinerlei nie statt anstatt anstelle ersetzt frei sans pas ni
- aucun aucune jamais remplace remplacent
-asserting: with but contains contain mit aber enthalt avec mais contient
-free: free frei freie freies freier freien freiem less los lose loses loser losen
-source: of from von
+ aucun aucune jamais remplace remplacent sin sem senza zonder geen niet utan inte uden uten ikke bez nie non nao без не
+ 不含 不含有 不添加 没有 far
+asserting: with but contains contain mit aber enthalt avec mais contient con com met med с z
+free: far free frei freie freies freier freien freiem less los lose loses loser losen vrij vrije loos loze fri fritt
+ frie fria
+ siz suz sız なし 無し 不使用 を含まない が入っていない が入っていません も入っていません フリー レス ゼロ
+source: of from von vom
 joint: s n en y ies
 letter: xxs xs s m l xl xxl xxxl 2xl 3xl 4xl 5xl
 """
+
+
+UNSPACED: Final = "\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""The characters of Chinese and Japanese, of whose words a text has runs without spaces."""
+
+_SPELT: Final = ("œ", "oe"), ("æ", "ae"), ("ø", "o"), ("ł", "l"), ("\u2019", "'"), ("²", "\ue000")
+
+
+def simplify(text: str) -> str:
+    """The text without case, accents and ligatures."""
+    if text.isascii():
+        return text.lower()
+    plain = text.casefold()
+    for written, spelt in _SPELT:
+        plain = plain.replace(written, spelt)
+    plain = unicodedata.normalize("NFKD", plain)
+    return "".join(filterfalse(unicodedata.combining, plain)).replace("\ue000", "²")
 
 
 class Phrases(dict[str, Meaning], Generic[Meaning]):
@@ -209,7 +238,9 @@ NAMES: Final = Phrases((name, name) for name in _BEGIN_ALIKE.split("|"))
 ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwards", "and up"))
 """Phrases behind a year that make of it the first one."""
 
-WORDS: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(words.split()) for kind, words in read_rows(_WORDS)}
+WORDS: Final[Mapping[str, frozenset[str]]] = {
+    kind: frozenset(simplify(words).split()) for kind, words in read_rows(_WORDS)
+}
 
 
 def classify_text(text: str) -> Literal["one word", "several words", "question"]:

@@ -9,16 +9,18 @@ Promises:
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from operators.text import measures, phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
-from operators.text.phrases import WORDS, Bound, Direction, Meaning, Phrases
+from operators.text.phrases import Bound, Direction, Meaning, Phrases
+from operators.text.vocabulary import Vocabulary, choose
 from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
 _LONGEST: Final = 4
@@ -38,10 +40,6 @@ _CLAUSE: Final = 4
 _LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\(\s*\)|\s+(?=[,;.])")
 
 
-_NEGATIONS: Final = frozenset({"no", "not", "nicht", "kein", "keine", "pas", "non"})
-"""Words that turn a direction round: not more than."""
-
-
 class Read(NamedTuple):
     """The rest of a text, and the wishes that were taken from it."""
 
@@ -57,16 +55,26 @@ class _Found(NamedTuple):
     wish: Wish
 
 
-def read_wishes(text: str, kinds: Collection[str] = ("limit", "exclusion", "order")) -> Read:
-    """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text."""
+def read_wishes(
+    text: str,
+    kinds: Collection[str] = ("limit", "exclusion", "order"),
+    lang: str | None = None,
+    at_home: Collection[str] = (),
+) -> Read:
+    """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text.
+
+    `lang` is the language of the text, if it is known, and those in `at_home` are the collection's.
+    """
     if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
-    reader = _Reader(text, tokenize(text))
+    tokens = tokenize(text)
+    vocabulary = choose({each.text: text[each.start : each.end] for each in tokens}, lang, at_home)
+    reader, (_, first_words) = _Reader(text, tokens, vocabulary), _find_openings(vocabulary)
     found: list[_Found] = []
     at = 0
     while at < len(reader.tokens) and len(found) < MAX_WISHES:
         token = reader.tokens[at]
-        begins = token.number is not None or token.text in _FIRST_WORDS
+        begins = token.number is not None or token.text in first_words
         wish = reader.read(at, found[-1].end if found else 0, kinds) if begins else None
         if wish is not None:
             found.append(wish)
@@ -78,7 +86,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     """The text without the wishes' words, each taken away once; the whole text if no word would be left."""
     rest = text
     for wish in wishes:
-        if wish.words and (at := re.search(rf"(?<!\w){re.escape(wish.words)}(?!\w)", rest)):
+        if wish.words and (at := re.search(_bounded(wish.words), rest)):
             rest = f"{rest[: at.start()]} {rest[at.end() :]}"
     if rest == text:
         return text
@@ -86,22 +94,31 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     return rest if any(each.isalnum() for each in rest) else text
 
 
+def _bounded(words: str) -> str:
+    """A pattern of words that are no part of longer ones; Chinese and Japanese words bound each other."""
+    before = f"(?<!{measures.SPACED})" if re.match(measures.SPACED, words) else ""
+    behind = f"(?!{measures.SPACED})" if re.match(measures.SPACED, words[-1]) else ""
+    return f"{before}{re.escape(words)}{behind}"
+
+
 @dataclass(frozen=True)
 class _Reader:
     text: str
     tokens: Sequence[Lexeme]
+    vocabulary: Vocabulary
 
     def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
         """The wish that begins at a token; the words before `least` are another one's."""
         token, found = self.tokens[at], None
         first = token.text if token.number is None else "0"
-        for kind, read, firsts in _WISHES:
+        for kind, read, firsts in _find_openings(self.vocabulary)[0]:
             if first in firsts and kind in kinds and (found := read(self, at)) is not None:
                 break
         if found is None or found.start < least or len(self._words(found.start, found.end)) > 512:
             return None
         start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
-        return found._replace(start=start, wish=found.wish.model_copy(update={"words": self._words(start, found.end)}))
+        end = self._skip(found.end, "link", 1)
+        return _Found(start, end, found.wish.model_copy(update={"words": self._words(start, end)}))
 
     def _words(self, start: int, end: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
@@ -110,12 +127,12 @@ class _Reader:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def _is(self, at: int, kind: str) -> bool:
-        return self._text(at) in WORDS[kind]
+        return self.vocabulary.is_a(kind, self._text(at))
 
     def _is_word(self, at: int) -> bool:
         """True for a word that is neither a number nor a word of grammar."""
         word = self._text(at)
-        return word[:1].isalpha() and word not in WORDS["stop"] and self.tokens[at].number is None
+        return word[:1].isalpha() and not self.vocabulary.is_a("stop", word) and self.tokens[at].number is None
 
     def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
         """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
@@ -149,8 +166,9 @@ class _Reader:
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
-        negated = self._text(at) in _NEGATIONS
-        phrase = self._phrase(at + negated, phrases.BEFORE)
+        phrase = self._phrase(at, self.vocabulary.before)
+        negated = phrase is None and self._is(at, "negation")
+        phrase = phrase or self._phrase(at + negated, self.vocabulary.before)
         if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None
         said, behind = phrase
@@ -224,11 +242,11 @@ class _Reader:
         subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
         measured = subjects_in(unit.kind) if unit is not None else frozenset()
         # A "battery under 20" is a thing and no property of one.
-        return sorted(subjects & (measured or WORDS["property"]))
+        return sorted(subjects & (measured or self.vocabulary.words["property"]))
 
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
-        opened, ranged = self.tokens[at].text in WORDS["opening"], self.tokens[at].text in WORDS["range"]
+        opened, ranged = self._is(at, "opening"), self._is(at, "range")
         first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
@@ -260,7 +278,7 @@ class _Reader:
             return None
         unit, end = measure.unit, measure.end
         counted = unit is None and self._is_word(end)
-        behind = self._phrase(end + counted, phrases.BEHIND)
+        behind = self._phrase(end + counted, self.vocabulary.behind)
         if behind is None:
             return None
         about = sorted(subjects_of(self._text(end))) if counted else []
@@ -283,20 +301,20 @@ class _Reader:
             return None
         if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
             return None
-        if (behind := self._phrase(end, phrases.BEHIND)) is not None and number is not None:
+        if (behind := self._phrase(end, self.vocabulary.behind)) is not None and number is not None:
             return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
         return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        said, marked = self._phrase(at, phrases.EXCLUDING) or (" case", at)
+        said, marked = self._phrase(at, self.vocabulary.excluding) or (" case", at)
         kind, _, reach = said.partition(" ")
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
         # "No more than" is a limit.
-        if marked == at or self._phrase(marked, phrases.BEFORE) is not None:
+        if marked == at or self._phrase(marked, self.vocabulary.before) is not None:
             return None
-        if at <= self._wanted or self._is(at - 1, "either"):
+        if self._is(at - 1, "either"):
             return None
         is_name = self._is_hyphened(at, marked) or self._phrase(at, phrases.NAMES) is not None
         if is_name or (kind == "clause" and not self._is_apart(at)):
@@ -314,7 +332,19 @@ class _Reader:
         if is_state and kind == "clause" and self._text(at) == "not" and self._text(at - 1) != ",":
             return None
         end = self._end_of_name(first, reach)
-        return _Found(at, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
+        # Chinese and Japanese clauses stand before what is wanted.
+        is_linked = self._is(end, "link") and self._is_word(end + 1)
+        if end == first or not (is_linked or (at > self._wanted and kind != "linked")):
+            return None
+        return _Found(at, end, Exclusion(without=self._words(first, end)[:256]))
+
+    def _excluded(self, at: int) -> _Found | None:
+        """A word of what is not wanted before an exclusion, and what is wanted somewhere: "deri olmayan çanta"."""
+        phrase = self._phrase(at, self.vocabulary.excluded)
+        if phrase is None or not self._is_word(at - 1):
+            return None
+        wanted = (self._is_word(each) for each in range(len(self.tokens)) if not at - 1 <= each < phrase[1])
+        return _Found(at - 1, phrase[1], Exclusion(without=self._words(at - 1, at)[:256])) if any(wanted) else None
 
     @cached_property
     def _wanted(self) -> int:
@@ -332,8 +362,8 @@ class _Reader:
         if self._text(at) != "not":
             # The other languages put it behind the verb.
             return self._is(at - 1, "relative")
-        asks = self._is(0, "question")
-        return not asks and before not in WORDS["auxiliary"] | WORDS["pronoun"] and self._is_word(at - 1)
+        negates = self._is(0, "question") or self._is(at - 1, "auxiliary") or self._is(at - 1, "pronoun")
+        return not negates and self._is_word(at - 1)
 
     def _clause(self, at: int) -> int | None:
         """The token behind the negation of a relative clause: "that is not", "which do not", "that don't"."""
@@ -351,7 +381,7 @@ class _Reader:
         """The token behind the words that name what is excluded."""
         end = first
         while self._is_word(end) or (first < end < len(self.tokens) - 1 and self._is_hyphen(end)):
-            if end > first and (self._size(end) is not None or self._phrase(end, phrases.BEFORE) is not None):
+            if end > first and (self._size(end) is not None or self._phrase(end, self.vocabulary.before) is not None):
                 break
             end += 1
         words = [each for each in range(first, end) if not self._is_hyphen(each) and not self._is_hyphen(each - 1)]
@@ -369,7 +399,7 @@ class _Reader:
             last = min(last, next(nouns, last) + 1)
         end = [*words, end][last]
         also = self._skip(end, "also", 1)
-        if also > end and self._is_word(also) and not self._phrase(end, phrases.EXCLUDING):
+        if also > end and self._is_word(also) and not self._phrase(end, self.vocabulary.excluding):
             return self._end_of_name(also, reach)
         return end
 
@@ -377,39 +407,37 @@ class _Reader:
         return self._text(at) == "-" and self.tokens[at].glued
 
     def _order(self, at: int) -> _Found | None:
-        phrase = self._phrase(at, phrases.ORDERS)
+        phrase = self._phrase(at, self.vocabulary.orders)
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
         subject, direction = phrase[0]
         return _Found(at - self._is(at - 1, "filler"), phrase[1], Order(about=[subject], direction=direction))
 
 
-_AMOUNTS: Final = {"0", *(sign for sign, of in measures.UNITS.items() if of.kind == "currency" and not sign.isalpha())}
-_WISHES: Final[Sequence[tuple[str, Callable[[_Reader, int], _Found | None], Set[str]]]] = (
-    ("limit", _Reader._range, _AMOUNTS.union(WORDS["opening"], WORDS["range"], WORDS["filler"])),
-    ("limit", _Reader._limit, _NEGATIONS | phrases.BEFORE.firsts),
-    ("limit", _Reader._limit_behind, _AMOUNTS),
-    ("limit", _Reader._size, WORDS["size"]),
-    ("exclusion", _Reader._exclusion, phrases.EXCLUDING.firsts | WORDS["relative"]),
-    ("order", _Reader._order, phrases.ORDERS.firsts),
-)
-"""Kinds of wishes, the readers of each, and the words and signs with which such a wish begins; `0` is a number."""
+_Opening: TypeAlias = tuple[str, Callable[[_Reader, int], _Found | None], Set[str]]
 
-_FIRST_WORDS: Final = frozenset().union(*(firsts for _, _, firsts in _WISHES))
+_AMOUNTS: Final = {"0", *(sign for sign, of in measures.UNITS.items() if of.kind == "currency" and not sign.isalpha())}
+
+
+@lru_cache(64)
+def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
+    """Kinds of wishes, the readers of each, and the words and signs with which such a wish begins; then all of these.
+
+    `0` is a number.
+    """
+    words = defaultdict[str, frozenset[str]](frozenset, of.words)
+    openings: list[_Opening] = [
+        ("limit", _Reader._range, _AMOUNTS.union(words["opening"], words["range"], words["filler"])),
+        ("limit", _Reader._limit, words["negation"] | of.before.firsts),
+        ("limit", _Reader._limit_behind, _AMOUNTS),
+        ("limit", _Reader._size, words["size"]),
+        ("exclusion", _Reader._exclusion, of.excluding.firsts | words["relative"]),
+        ("exclusion", _Reader._excluded, of.excluded.firsts),
+        ("order", _Reader._order, of.orders.firsts),
+    ]
+    return openings, frozenset().union(*(firsts for _, _, firsts in openings))
 
 
 def _limit(bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str]) -> Limit:
     subjects = [each[:64] for each in dict.fromkeys(about)][:MAX_ABOUT]
     return Limit.model_validate({**bounds, "unit": unit and unit.name, "about": subjects})
-
-
-def alternatives(without: str) -> Iterator[list[str]]:
-    """The folded words of each thing that an exclusion names: "nuts or milk" are two."""
-    words: list[str] = []
-    for token in tokenize(without):
-        if token.text in WORDS["also"]:
-            yield words
-            words = []
-        elif token.text[:1].isalnum() and token.text not in WORDS["determiner"]:
-            words.append(token.text)
-    yield words

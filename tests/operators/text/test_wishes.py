@@ -226,6 +226,12 @@ READ: Final[list[tuple[str, ...]]] = [
     ("film between 1950 and 1960", "film", ">=1950 <=1960 year"),
     ("film 1950 or older", "film", "<=1950 year"),
     ("best headphones under 100", "best headphones", "<100"),
+    ("hotel not near the airport", "hotel", "- airport"),
+    ("hotel that is not by the airport", "hotel", "- airport"),
+    ("flat not close to a motorway", "flat", "- motorway"),
+    ("Hotel nicht in der Nähe vom Flughafen", "Hotel", "- Flughafen"),
+    ("warm jacket no down", "warm jacket", "- down"),
+    ("jacket, not down", "jacket", "- down"),
 ]
 """A text, its rest, and the wishes that are read from it."""
 
@@ -266,7 +272,6 @@ NONE: Final = [
     "file does not exist",
     "do not disturb hanger",
     "ryzen 7 512 GB",
-    "hotel not near the airport",
     "freezer colder than -18 degrees",
     "newest",
     "no-knead bread",
@@ -280,6 +285,8 @@ NONE: Final = [
     "without a trace crime novel",
     "Ohne Dich Noten",
     "Sans famille roman",
+    "server not down",
+    "what is not near",
     "quiet dishwasher for 1200 euros",
     "bread with a good crust at 240 degrees",
     "a wedding speech of 450 words",
