@@ -327,7 +327,6 @@ _ENOUGH: Final = 2
 
 _TABLES: Final = ("before", "behind", "excluding", "excluded", "orders")
 
-
 RUNS: Final = frozenset(each for each in re.findall(f"[{UNSPACED}]+", _TABLE) if len(each) > 1 or each in "的の")
 """The words of languages without spaces, which are cut out of a run of characters."""
 
@@ -342,10 +341,6 @@ class Vocabulary:
     excluded: Phrases[str]
     orders: Phrases[tuple[str, Literal["asc", "desc"]]]
     words: Mapping[str, frozenset[str]]
-
-    def is_a(self, kind: str, word: str) -> bool:
-        """True for a word of that kind."""
-        return word in self.words.get(kind, ())
 
     @cached_property
     def spoken(self) -> frozenset[str]:
@@ -383,12 +378,19 @@ def _read() -> Mapping[str, Vocabulary]:
 
 
 def _build(tables: Mapping[str, Mapping[str, Any]]) -> Vocabulary:
-    return Vocabulary(words=tables["words"], **{each: Phrases(tables[each].items()) for each in _TABLES})
+    return Vocabulary(
+        words=defaultdict(frozenset, tables["words"]), **{each: Phrases(tables[each].items()) for each in _TABLES}
+    )
 
 
-_COMMON: Final = Vocabulary(
-    phrases.BEFORE, phrases.BEHIND, phrases.EXCLUDING, Phrases([]), phrases.ORDERS, phrases.WORDS
+_ALWAYS: Final[Sequence[Phrases[Any]]] = (
+    phrases.BEFORE,
+    phrases.BEHIND,
+    phrases.EXCLUDING,
+    Phrases([]),
+    phrases.ORDERS,
 )
+_COMMON: Final = _build({**dict(zip(_TABLES, _ALWAYS, strict=True)), "words": phrases.WORDS})
 _FURTHER: Final = _read()
 
 
@@ -400,7 +402,7 @@ def _invert(said: Mapping[str, Set[str]]) -> Mapping[str, Sequence[str]]:
 _SPEAKERS: Final = _invert({name: each.spoken - _COMMON.spoken - _SIGNS for name, each in _FURTHER.items()})
 """The languages of a word that is none of English, German or French."""
 
-_WRITERS: Final = _invert({name: each.words.get("letters", frozenset()) for name, each in _FURTHER.items()})
+_WRITERS: Final = _invert({name: each.words["letters"] for name, each in _FURTHER.items()})
 """The languages of a letter that English, German and French don't have."""
 
 
@@ -428,11 +430,11 @@ def _merge(languages: frozenset[str]) -> Vocabulary:
     if not languages:
         return _COMMON
     read = [*(_FURTHER[each] for each in sorted(languages)), _COMMON]
-    negations = frozenset().union(*(_FURTHER[each].words.get("negation", ()) for each in languages))
+    grammar = (_FURTHER[each].words[kind] for each in languages for kind in ("negation", "stop"))
     tables = {name: dict(chain.from_iterable(getattr(each, name).items() for each in read)) for name in _TABLES}
     # The Spanish "no" is no English one: "mi móvil no carga".
-    for negation in negations & phrases.EXCLUDING.keys():
-        del tables["excluding"][negation]
+    for word in phrases.EXCLUDING.keys() & frozenset().union(*grammar):
+        del tables["excluding"][word]
     kinds = {kind for each in read for kind in each.words}
-    words = {kind: frozenset().union(*(each.words.get(kind, ()) for each in read)) for kind in kinds}
+    words = {kind: frozenset().union(*(each.words[kind] for each in read)) for kind in kinds}
     return _build({**tables, "words": words})

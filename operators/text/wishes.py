@@ -9,7 +9,6 @@ Promises:
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -127,12 +126,12 @@ class _Reader:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def _is(self, at: int, kind: str) -> bool:
-        return self.vocabulary.is_a(kind, self._text(at))
+        return self._text(at) in self.vocabulary.words[kind]
 
     def _is_word(self, at: int) -> bool:
         """True for a word that is neither a number nor a word of grammar."""
         word = self._text(at)
-        return word[:1].isalpha() and not self.vocabulary.is_a("stop", word) and self.tokens[at].number is None
+        return word[:1].isalpha() and word not in self.vocabulary.words["stop"] and self.tokens[at].number is None
 
     def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
         """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
@@ -425,7 +424,7 @@ def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
 
     `0` is a number.
     """
-    words = defaultdict[str, frozenset[str]](frozenset, of.words)
+    words = of.words
     openings: list[_Opening] = [
         ("limit", _Reader._range, _AMOUNTS.union(words["opening"], words["range"], words["filler"])),
         ("limit", _Reader._limit, words["negation"] | of.before.firsts),

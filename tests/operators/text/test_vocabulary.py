@@ -121,7 +121,8 @@ def test_a_word_that_languages_share_needs_the_language(text: str, language: str
 
 def test_a_word_means_what_it_means_in_its_language() -> None:
     """The Spanish no negates a verb, and the English one excludes a thing."""
-    assert read_wishes("tea no carga", lang="es") == ("tea no carga", ())
+    assert read_wishes("móvil no carga", lang="es") == ("móvil no carga", ())
+    assert read_wishes("capa no couro", lang="pt") == ("capa no couro", ())
     assert read_wishes("tea no sugar", lang="en").rest == "tea"
 
 
