@@ -321,6 +321,7 @@ _CODES: Final = {"pl": "polish", "zh": "chinese", "ja": "japanese"}
 _SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz'~")
 """Letters and signs, which are no witnesses."""
 
+_ASCII: Final = re.compile(r"(?<!\w)[a-z]+(?!\w)")
 _SHORT: Final = 2
 _ENOUGH: Final = 2
 """Halves of a witness from which on a language is read."""
@@ -406,20 +407,21 @@ _WRITERS: Final = _invert({name: each.words["letters"] for name, each in _FURTHE
 """The languages of a letter that English, German and French don't have."""
 
 
-def choose(words: Mapping[str, str], lang: str | None = None, at_home: Collection[str] = ()) -> Vocabulary:
-    """The vocabulary for a query of these folded words, each with its spelling.
+def choose(words: Set[str], text: str, lang: str | None = None, at_home: Collection[str] = ()) -> Vocabulary:
+    """The vocabulary for a query of these folded words, and with this text.
 
     `lang` is the query's language, and those in `at_home` are its collection's.
     """
     code = lang[:2].lower() if lang is not None else ""
     if (named := _CODES.get(code) or LANGUAGE_OF.get(code)) is not None:
         return _merge(frozenset({named} & _FURTHER.keys()))
-    if not (spoken := _SPEAKERS.keys() & words.keys()):
+    if not (spoken := _SPEAKERS.keys() & words):
         return _COMMON
-    letters = _WRITERS.keys() & {*"".join(words.values()).lower()}
+    text = text.lower()
+    letters, plain = _WRITERS.keys() & {*text}, {*_ASCII.findall(text)}
     halves = Counter({name for letter in letters for name in _WRITERS[letter]})
     for word in spoken:
-        is_shared = (len(word) <= _SHORT or word in _ALSO_ELSEWHERE) and words[word].isascii()
+        is_shared = word in plain and (len(word) <= _SHORT or word in _ALSO_ELSEWHERE)
         halves.update(dict.fromkeys(_SPEAKERS[word], 1 if is_shared else _ENOUGH))
     return _merge(frozenset(name for name, count in halves.items() if count + (name in at_home) >= _ENOUGH))
 

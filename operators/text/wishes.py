@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from operators.text import measures, phrases
@@ -67,7 +68,7 @@ def read_wishes(
     if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
     tokens = tokenize(text)
-    vocabulary = choose({each.text: text[each.start : each.end] for each in tokens}, lang, at_home)
+    vocabulary = choose({*map(itemgetter(0), tokens)}, text, lang, at_home)
     reader, (_, first_words) = _Reader(text, tokens, vocabulary), _find_openings(vocabulary)
     found: list[_Found] = []
     at = 0
@@ -245,7 +246,8 @@ class _Reader:
 
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
-        opened, ranged = self._is(at, "opening"), self._is(at, "range")
+        word, words = self.tokens[at].text, self.vocabulary.words
+        opened, ranged = word in words["opening"], word in words["range"]
         first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
