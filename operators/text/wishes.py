@@ -127,7 +127,7 @@ class _Reader:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def _is(self, at: int, kind: str) -> bool:
-        return self._text(at) in self.vocabulary.words[kind]
+        return 0 <= at < len(self.tokens) and self.tokens[at].text in self.vocabulary.words[kind]
 
     def _is_word(self, at: int) -> bool:
         """True for a word that is neither a number nor a word of grammar."""
