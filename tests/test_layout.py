@@ -52,28 +52,28 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 299
+MODULES = 300
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5127,
+    "schemas": 5129,
     "operators.runtime": 1156,
-    "operators.text": 2506,
+    "operators.text": 2993,
     "operators.mapping": 1323,
-    "operators.ranking": 2390,
+    "operators.ranking": 2416,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3673,
+    "operators.query": 3677,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,
     "operators.collections": 1363,
     "operators.stages": 2341,
     "operators.indexing": 1493,
-    "flows.assembly": 1183,
+    "flows.assembly": 1185,
     "flows.search": 54,
     "flows.indexing": 27,
     "flows.feedback": 24,
