@@ -133,6 +133,9 @@ _Words = Annotated[str, StringConstraints(max_length=512)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 _WORDS: Final = "Words of the text that say it; they are taken away from what is searched. Empty: none are."
+_UNIT: Final = (
+    "Unit of the bounds, such as EUR, GB, cm, year, or date: then they are days as numbers, such as 20260601."
+)
 _FIELD: Final = (
     "Payload field by which candidates are judged. In a query: the field that is read first; missing or null: the"
     " candidates decide. In a result: the field that was read; null: their texts decided, or nothing."
@@ -149,7 +152,7 @@ class Limit(Strict):
     lt: Number | None = Field(default=None, description="Less than this.")
     lte: Number | None = Field(default=None, description="This or less.")
     value: _Name | None = Field(default=None, description="Exactly this, such as the size 42 or XL.")
-    unit: _Name | None = Field(default=None, description="Unit of the bounds, such as EUR, GB, cm or year.")
+    unit: _Name | None = Field(default=None, description=_UNIT)
     about: Annotated[list[_Name], Field(max_length=MAX_ABOUT)] = Field(default=[])
     """Subject of the limit, such as price, width or players."""
     field: FieldName | None = Field(default=None, description=_FIELD)

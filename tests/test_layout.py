@@ -52,21 +52,21 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 300
+MODULES = 302
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5129,
+    "schemas": 5132,
     "operators.runtime": 1156,
-    "operators.text": 2993,
+    "operators.text": 3350,
     "operators.mapping": 1323,
-    "operators.ranking": 2416,
+    "operators.ranking": 2469,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3677,
+    "operators.query": 3678,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,

@@ -16,8 +16,10 @@ from typing import Any, Final, NamedTuple
 from operators.ranking.candidate import Payload
 from operators.ranking.run import number as clamp
 from operators.ranking.run import stamp
+from operators.text.dates import DAY, EPOCH, today_of
 from operators.text.folding import fold_accents
 from operators.text.measures import (
+    DATE,
     NUMERAL,
     YEAR,
     Lexeme,
@@ -32,6 +34,7 @@ from operators.text.measures import (
     unit_of,
     words_of,
 )
+from operators.text.periods import day_number, period_at
 from operators.text.phrases import simplify
 from schemas.document import COLUMNS
 from schemas.fields import read_time
@@ -39,12 +42,18 @@ from schemas.query import Limit, Order
 
 _OWN: Final = {
     *("id", "namespace", "destination", "collection", "lang", "schema_version", "classification", "labels"),
-    *("actor_type", "accessed_at", "confirmed_at", "expires_at", "updated_at", "vector", "edges"),
+    *("actor_type", "accessed_at", "confirmed_at", "expires_at", "vector", "edges"),
 }
 """Fields that say nothing of what the document is about."""
 
 INDEXED_AT: Final = "created_at"
 """The date of a document that says no other one."""
+
+STAMPS: Final = {INDEXED_AT: "created", "updated_at": "updated"}
+"""Fields that say nothing of what the document is about, either, and the subjects that mean them."""
+
+_SHORT: Final = 2
+"""Letters of words, such as *at*, that call no field by its name."""
 
 _DEPTH: Final = 4
 _FIELDS: Final = 256
@@ -58,7 +67,9 @@ _JOINING: Final = frozenset(":-(")
 """Signs that may be between them."""
 
 _NAME: Final = re.compile(r"(?<![A-Za-z])(?:m|ft)[2²]|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
-_DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
+_DATE: Final = re.compile(
+    r"(?P<day>[0-9]{1,2}\.[0-9]{1,2}\.)?(?P<year>[0-9]{4})(?(day)|-[0-9]{2}(?:-[0-9]{2})?)(?![0-9])"
+)
 _ENDS: Final = frozenset("from to min max minimum maximum von bis ab de a desde hasta lower upper low high".split())  # noqa: SIM905
 """Words for the ends of a range."""
 
@@ -105,7 +116,7 @@ class Document:
     def texts(self) -> list[str]:
         """The folded text of each field that is one, the searched columns first."""
         named = sorted(self.fields, key=lambda path: path not in COLUMNS)
-        values = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
+        values = (each.value for path in named if path not in STAMPS for each in self.fields[path])
         return [simplify(each[:_READ]) for each in values if isinstance(each, str)]
 
     def says(self, phrase: re.Pattern[str]) -> bool:
@@ -144,13 +155,17 @@ def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a limit or an order: its unit, the subjects that it names, and other words of the query."""
+    """The subject of a limit or an order: its unit, the subjects that it names, and other words of the query.
+
+    `bare`: it is a number, and nothing says of what.
+    """
 
     unit: Unit | None
     about: frozenset[str]
     nouns: frozenset[str]
     others: frozenset[str]
-    exact: bool = False
+    limit: Limit | None
+    bare: bool
 
     @classmethod
     def of(cls, wish: Limit | Order, text: str | None) -> "Subject":
@@ -160,12 +175,18 @@ class Subject:
         if isinstance(wish, Limit) and wish.unit is not None and unit is None:
             said.append(simplify(wish.unit))
         about = frozenset().union(*(subjects_of(each) or {each} for each in said))
-        if not about and unit in {None, YEAR}:
+        bare = unit is None and not about
+        if not about and unit in {None, YEAR, DATE}:
             # A bare number is a price.
-            about = frozenset({"price" if unit is None else "date"})
+            about = frozenset({"price" if bare else "date"})
         nouns = frozenset(each for each in said if not subjects_of(each))
         others = frozenset(each.text for each in tokenize(text or "") if each.text.isalpha())
-        return cls(unit, about, nouns, others, isinstance(wish, Limit) and wish.value is not None)
+        return cls(unit, about, nouns, others, wish if isinstance(wish, Limit) else None, bare)
+
+    @property
+    def exact(self) -> bool:
+        """True if it is about one value, such as a size, in place of bounds."""
+        return self.limit is not None and self.limit.value is not None
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -176,8 +197,8 @@ class Subject:
 
     @property
     def dated(self) -> bool:
-        """True if it is about dates, which are compared by their years."""
-        return "date" in self.about and (self.unit is None or self.unit.kind == "year")
+        """True if it is about dates, which are compared by their years, or in the unit `date` by their days."""
+        return "date" in self.about if self.unit is None else self.unit in {YEAR, DATE}
 
     def strength(self, path: str, values: Sequence[Value]) -> int:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
@@ -185,7 +206,15 @@ class Subject:
         subjects = frozenset().union(*map(subjects_of, words))
         if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
             return 0
-        named = bool(subjects & self.about) or any(is_alike(word, noun) for word in words for noun in self.nouns)
+        if self.dated and "due" in subjects - self.about:
+            return 0
+        shared = len(subjects & self.about) or int(any(is_alike(word, noun) for word in words for noun in self.nouns))
+        said = [word for word in words if any(is_alike(word, other) for other in self.others)]
+        # "CSAT under 3" and "closed after 2026-06-01" name the field.
+        called = (self.bare and not subjects and said == words) or (
+            self.unit == DATE and any(len(each) > _SHORT for each in said)
+        )
+        named = bool(shared or called)
         unit, kind = _unit_in(path), self.unit and self.unit.kind
         foreign = unit is not None and unit.kind != kind and not self.dated
         if not named and (foreign or (self.about and subjects)):
@@ -198,13 +227,12 @@ class Subject:
         if not (named or measured or implied):
             return 0
         hinted = any(not subjects.isdisjoint(subjects_of(other)) for other in self.others)
-        said = any(is_alike(word, other) for word in words for other in self.others)
-        return 16 * named + 8 * measured + 4 * implied + 2 * said + hinted
+        return 64 * called + 16 * shared + 8 * measured + 4 * implied + 2 * bool(said) + hinted
 
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
-            return _year(value.value)
+            return _day(value.value, self.limit) if self.unit == DATE else _year(value.value)
         unit = _unit_in(path)
         number: float | None
         if isinstance(value.value, str):
@@ -232,8 +260,13 @@ class Subject:
         if self.exact:
             return [tokens[at + 1].text for at, each in enumerate(tokens[:-1]) if subjects_of(each.text) & self.about]
         measures = list(measures_of(tokens))
+        if self.unit == DATE:
+            # The days that a text tells of are seldom those of the document.
+            return []
         if self.dated:
-            return [each.number for each in measures if each.unit is None and _is_written_year(tokens, each)]
+            figures = (float(found["year"]) for each in tokens if (found := _DATE.match(each.text)) is not None)
+            years = (each.number for each in measures if each.unit is None and _is_written_year(tokens, each))
+            return [*figures, *years]
         if self.unit is None:
             is_price = self.about == {"price"}
             money = [each for each in measures if is_price and each.unit is not None and each.unit.kind == "currency"]
@@ -257,7 +290,8 @@ def _is_written_year(tokens: Sequence[Lexeme], measure: Measure) -> bool:
     """True for four digits that are no part of an identifier, and count nothing: "LF-1816", "2000 pieces"."""
     before = tokens[measure.start - 1].text if measure.start else ""
     identifies = tokens[measure.start].glued and before == "-"
-    counts = measure.end < len(tokens) and subjects_of(tokens[measure.end].text) - {"date"}
+    behind = subjects_of(tokens[measure.end].text) if measure.end < len(tokens) else frozenset[str]()
+    counts = behind and "date" not in behind
     return is_year(measure.number, 1500) and len(tokens[measure.start].text) == 4 and not identifies and not counts
 
 
@@ -266,7 +300,8 @@ def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:
     strengths: dict[str, list[int]] = {}
     for document in documents:
         for path, values in document.fields.items():
-            if path not in COLUMNS and path != INDEXED_AT and (strength := subject.strength(path, values)):
+            means = path not in COLUMNS and (path not in STAMPS or STAMPS[path] in subject.about)
+            if means and (strength := subject.strength(path, values)):
                 strengths.setdefault(path, []).append(strength)
     best = max((max(each) for each in strengths.values()), default=0)
     suiting = [path for path in sorted(strengths) if max(strengths[path]) == best]
@@ -352,19 +387,43 @@ def _year(value: Any) -> float | None:
         return None
     if is_year(number, 1000):
         return number
+    seconds = _seconds(number)
+    return float(datetime.fromtimestamp(seconds, UTC).year) if seconds is not None else None
+
+
+def _seconds(number: float) -> float | None:
+    """Unix seconds of such, or of milliseconds, of our time."""
     seconds = number / 1000 if number >= _MILLISECONDS else number
-    if not _SECONDS <= seconds < _MILLISECONDS:
+    return seconds if _SECONDS <= seconds < _MILLISECONDS else None
+
+
+def _day(value: Any, limit: Limit | None) -> float | None:
+    """The day of a date in the unit `date`; of a month or year alone the one that comes nearest to fitting a limit."""
+    year = _year(value)
+    if year is None:
         return None
-    return float(datetime.fromtimestamp(seconds, UTC).year)
+    written = isinstance(value, str) and _DATE.match(value)
+    if written and len(value) == _MONTH:
+        first = (year * 100 + int(value[-2:])) * 100
+        first, last = first + 1, first + 31
+    elif written or (not isinstance(value, str) and not is_year(value, 1000)):
+        moment = _moment(value) if written else _seconds(value)
+        return day_number(max(1, today_of(moment))) if moment is not None else None
+    else:
+        first, last = year * 10_000 + 101, year * 10_000 + 1231
+    if limit is None or limit.high is None:
+        return last
+    return max(first, min(last, limit.low if limit.low is not None else first))
 
 
 def _moment(value: Any) -> float | None:
-    """The time of a date, in Unix seconds; of a year alone its beginning."""
-    if isinstance(value, str) and _DATE.match(value):
+    """The time of a date, in Unix seconds; of a day, month or year alone its beginning."""
+    if isinstance(value, str) and (found := _DATE.match(value)) is not None:
         try:
-            return read_time(f"{value}-01" if len(value) == _MONTH else value).timestamp()
+            return read_time(value).timestamp()
         except ValueError:
-            return None
+            period = period_at(found[0], 0, None)
+            return (period.first - EPOCH) * DAY if period is not None else None
     year = _year(value)
     if year is None or (not isinstance(value, str) and not is_year(value, 1000)):
         return stamp(value)

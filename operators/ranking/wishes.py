@@ -15,6 +15,7 @@ from operators.ranking.candidate import Candidate, best_first
 from operators.ranking.coverage import share_of_words
 from operators.ranking.properties import (
     INDEXED_AT,
+    STAMPS,
     Document,
     Said,
     Subject,
@@ -122,7 +123,7 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         return _Judged(wish, _exclude_all([each for each in _alternatives(wish.without) if each], documents))
     subject = Subject.of(wish, text)
     fields, said = _read(wish, subject, documents)
-    if subject.dated and not any(said):
+    if subject.dated and "date" in subject.about and not any(said):
         # A number that no word calls a year may be an amount, if that divides these documents.
         amount = wish.model_copy(update={"unit": None})
         fields, values = _read(amount, Subject.of(amount, text), documents)
@@ -185,7 +186,8 @@ def _fields_with(values: Set[str], documents: Sequence[Document]) -> frozenset[s
         path
         for document in documents
         for path, held in document.fields.items()
-        if path not in COLUMNS and any(isinstance(each.value, str) and simplify(each.value) in values for each in held)
+        if path not in {*COLUMNS, *STAMPS}
+        and any(isinstance(each.value, str) and simplify(each.value) in values for each in held)
     )
 
 

@@ -3,7 +3,7 @@
 Promises:
 - Numbers are read in every usual spelling: `1,5`, `.5`, `1.200`, `1 200`, `16GB`, `20k`, and small ones as words. A
   single separator with three digits behind it separates thousands.
-- A number inside of an identifier, such as `m8`, `5x60`, `1440p` or `1.2.3`, is none.
+- A number inside of an identifier, such as `m8`, `5x60`, `1440p` or `1.2.3`, is none. A date in figures is one word.
 - Words are compared without case and accents. The time is linear in the text's length.
 """
 
@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from operators.text.phrases import UNSPACED, WORDS, read_rows, simplify
+from operators.text.phrases import UNSPACED, WORDS, Meaning, Phrases, read_rows, simplify
 from operators.text.vocabulary import RUNS
 
 
@@ -99,9 +99,15 @@ price: kr kronor kroner price prices precio precios prezzo prezzi preço preços
  priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
  salary salaries wage wages rent gehalt gehalter jahresgehalt lohn stundenlohn miete kaltmiete warmmiete salaire
  salaires loyer
-date: released release published publication year date dated created built made produced launched erschienen jahr
- baujahr datum publie publiee annee sorti sortie paru parue veroffentlicht
- gebaut fabrique updated founded gegrundet fonde vintage jahrgang millesime
+date: year date dated built made produced launched jahr baujahr datum annee gebaut fabrique founded gegrundet fonde
+ vintage jahrgang millesime datiert datee
+date created: created creation opened submitted erstellt erstellung angelegt eroffnet eingereicht cree creee crees
+ creees ouvert ouverte ouverts ouvertes soumis
+date updated: updated update modified modification changed edited aktualisiert aktualisierung geandert anderung
+ bearbeitet modifie modifiee modifies modifiees actualise actualisee mis mise mises
+date published: released release published publication posted erschienen veroffentlicht veroffentlichung publie publiee
+ publies publiees sorti sortie sortis sorties paru parue parus parues
+due: due deadline fallig falligkeit echeance
 width: wide width breit breite breiter breites large largeur
 height: high tall height hoch hohe haut haute hauteur
 length: long length lange longueur longue
@@ -127,13 +133,14 @@ rooms: rooms room habitaciones camere quartos kamers комнат zimmer zimmern
 bedrooms: bedrooms bedroom schlafzimmer chambres chambre
 doors: doors door turen portes
 seats: seats seat sitze sitzen sitzplatze places
-stars: stars star sterne sternen etoiles rating
+stars: stars star sterne sternen etoiles rating ratings rated bewertet bewertung bewertungen
+version: version versions versionen
 pages: pages page seiten pagine páginas bladzijden stron sidor sider sayfa страниц 页 ページ
 temperature: temperature temperatur
 noise: noise loudness loud lautstarke laut bruit
 brightness: brightness helligkeit luminosite
 """
-"""Subjects that a number may have, each with the words for it in queries, in texts and in names of fields."""
+"""Subjects that a number may have, with the words for them in queries, in texts and in names of fields."""
 
 NUMBER_WORDS: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -158,6 +165,8 @@ NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
 # No thousands begin with 0: behind such digits the first sign is the decimal point, whatever it is.
 _WHOLE: Final = re.compile(r"(?!0)[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+|[0-9]*")
 _MULTIPLES: Final = {"k": 1e3, "千": 1e3, "万": 1e4, "萬": 1e4}
+_LONGEST: Final = 4
+"""Words of the longest phrase."""
 _DECADE: Final = "s"
 
 
@@ -192,7 +201,10 @@ _RUNS, _UNITS_OF_RUNS = (
 def _tokens_of(letter: str, runs: str = "") -> re.Pattern[str]:
     """The words, numbers and signs of a text, whose words have such letters beside runs without spaces."""
     return re.compile(
-        rf"(?<!{letter})(?<![.,])(?P<number>(?:[0-9]{{1,3}}(?:[,.'\u2019\u00a0\u202f][0-9]{{3}})+(?![0-9])"
+        # A date in figures is no number.
+        rf"(?<!{letter})(?<![.,-])(?:[0-9]{{4}}-(?:0[1-9]|1[0-2])(?:-[0-9]{{2}})?"
+        r"|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4})(?![0-9-])"
+        rf"|(?<!{letter})(?<![.,])(?P<number>(?:[0-9]{{1,3}}(?:[,.'\u2019\u00a0\u202f][0-9]{{3}})+(?![0-9])"
         # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
         r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
         rf"(?P<more>[万萬千](?!克)|(?:{letter}|\u00b0)*)(?![.,][0-9])"
@@ -206,11 +218,18 @@ _FIRST_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _WIDE_OR_UNSPACED: Final = re.compile(f"[\u3000\uff01-\uff5e\uffe5{UNSPACED}]")
 
 YEAR: Final = Unit("year", "year", 1.0)
+DATE: Final = Unit("date", "date", 1.0)
+"""A day as a number: year * 10,000 + month * 100 + day."""
 
-_BY_NAME: Final = {unit.name: unit for unit in UNITS.values()}
+_BY_NAME: Final = {unit.name: unit for unit in (*UNITS.values(), YEAR, DATE)}
 
 
-_WORDS_OF: Final = {subject: frozenset(simplify(words).split()) for subject, words in read_rows(_DIMENSIONS)}
+_ROWS: Final = [(head.split(), frozenset(simplify(words).split())) for head, words in read_rows(_DIMENSIONS)]
+_WORDS_OF: Final = {
+    subject: frozenset().union(*(words for heads, words in _ROWS if subject in heads))
+    for heads, _ in _ROWS
+    for subject in heads
+}
 _SUBJECTS_OF: Final = {
     kind: frozenset(subjects.split()) for kind, _, subjects in (head.partition(" = ") for head, _ in read_rows(_UNITS))
 }
@@ -220,7 +239,7 @@ def unit_of(name: str | None) -> Unit | None:
     """The unit of that name or spelling."""
     if name is None:
         return None
-    return YEAR if name == YEAR.name else _BY_NAME.get(name) or UNITS.get(simplify(name))
+    return _BY_NAME.get(name) or UNITS.get(simplify(name))
 
 
 @lru_cache(4096)
@@ -278,6 +297,17 @@ def tokenize(text: str) -> list[Lexeme]:
         else:
             found.append(Lexeme(word, start, end, None, glued))
     return found
+
+
+def phrase_at(tokens: Sequence[Lexeme], at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
+    """The meaning of the longest phrase of a table that begins at this token, and the token behind it."""
+    if not 0 <= at < len(tokens) or tokens[at].text not in table.firsts:
+        return None
+    for size in range(min(_LONGEST, len(tokens) - at), 0, -1):
+        words = " ".join(each.text for each in tokens[at : at + size])
+        if words in table:
+            return table[words], at + size
+    return None
 
 
 def unit_at(tokens: Sequence[Lexeme], at: int) -> tuple[Unit | None, int]:

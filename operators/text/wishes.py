@@ -16,15 +16,13 @@ from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from operators.text import measures, phrases
+from operators.text.date_limits import FIRST_WORDS, DateReader
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
 from operators.text.phrases import Bound, Direction, Meaning, Phrases
 from operators.text.vocabulary import Vocabulary, choose
 from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
-
-_LONGEST: Final = 4
-"""Words of the longest phrase."""
 
 _FILLERS: Final = 2
 _CONNECTORS: Final = 2
@@ -60,16 +58,19 @@ def read_wishes(
     kinds: Collection[str] = ("limit", "exclusion", "order"),
     lang: str | None = None,
     at_home: Collection[str] = (),
+    now: float | None = None,
 ) -> Read:
     """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text.
 
-    `lang` is the language of the text, if it is known, and those in `at_home` are the collection's.
+    `lang` is the language of the text, if it is known, and those in `at_home` are the collection's. `now` is the
+    query's clock in Unix seconds: without it "last week" is none.
     """
     if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
     tokens = tokenize(text)
     vocabulary = choose({*map(itemgetter(0), tokens)}, text, lang, at_home)
-    reader, (_, first_words) = _Reader(text, tokens, vocabulary), _find_openings(vocabulary)
+    reader = _Reader(text, tokens, vocabulary, DateReader(tokens, vocabulary.before, now))
+    _, first_words = _find_openings(vocabulary)
     found: list[_Found] = []
     at = 0
     while at < len(reader.tokens) and len(found) < MAX_WISHES:
@@ -106,6 +107,7 @@ class _Reader:
     text: str
     tokens: Sequence[Lexeme]
     vocabulary: Vocabulary
+    dates: DateReader
 
     def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
         """The wish that begins at a token; the words before `least` are another one's."""
@@ -136,13 +138,7 @@ class _Reader:
 
     def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
         """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
-        if self._text(at) not in table.firsts:
-            return None
-        for size in range(min(_LONGEST, len(self.tokens) - at), 0, -1):
-            words = " ".join(each.text for each in self.tokens[at : at + size])
-            if words in table:
-                return table[words], at + size
-        return None
+        return measures.phrase_at(self.tokens, at, table)
 
     def _is_hyphened(self, start: int, end: int) -> bool:
         """True if a hyphen joins the words to one beside them."""
@@ -163,6 +159,11 @@ class _Reader:
             if start - 1 >= max(least, 1) and self._is(start - 1, "connector"):
                 start -= 1
         return start - 1 if start - 1 == least > 0 and self._is(least, "also") else start
+
+    def _date(self, at: int) -> _Found | None:
+        """Days or years in words: "created since May", "after 2026-06-01"."""
+        found = self.dates.read(at)
+        return found and _Found(at, found.end, _limit(found.bounds, found.unit, [found.about]))
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
@@ -189,8 +190,9 @@ class _Reader:
         named, dated = self._subject_before(start, unit), said.subject == "date" or said.strength == "moment"
         may_date = dated or (said.strength == "since" and not named)
         if unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
-            if said.subject != "date" and self._is_word(end) and "date" not in subjects_of(self._text(start - 1)):
-                # "The economy after 2008 crisis" names an event.
+            is_event = self._is_word(end) or (said.strength, said.bound) == ("moment", "gte")
+            if said.subject != "date" and is_event and "date" not in subjects_of(self._text(start - 1)):
+                # "The economy after 2008 crisis" and "mayor since 2021" name events.
                 return None
             return self._make_years(start, end, {bound: measure.number}, dated=dated)
         if said.strength == "moment":
@@ -209,6 +211,9 @@ class _Reader:
             about = []
         end, subject = self._subject(end, unit)
         about += subject or named
+        if "version" in about:
+            # 4.10 is behind 4.9, and no number.
+            return None
         if unit is None and not about:
             # "More than 4 ports" is a limit, and so is "headphones under 50".
             counted = self._is_word(end)
@@ -428,6 +433,7 @@ def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
     """
     words = of.words
     openings: list[_Opening] = [
+        ("limit", _Reader._date, FIRST_WORDS | of.before.firsts),
         ("limit", _Reader._range, _AMOUNTS.union(words["opening"], words["range"], words["filler"])),
         ("limit", _Reader._limit, words["negation"] | of.before.firsts),
         ("limit", _Reader._limit_behind, _AMOUNTS),

@@ -22,13 +22,15 @@ from tests.operators.ranking.pools import ids, keyword, recipe
 from tests.operators.ranking.recompute import recompute
 
 STAGE: Final = recipe("keyword", "wishes")
+NOW: Final = 1_786_525_200.0
+"""Wednesday, 12 August 2026."""
 
 
 def judge(
     text: str, documents: Mapping[str, Mapping[str, Any]], recipe: Recipe = STAGE, **facts: Any
 ) -> tuple[Ranked, list[float]]:
     """The documents, all of score 2, ranked by the wishes of a text, and what each fails, in the documents' order."""
-    rest, wishes = read_wishes(text)
+    rest, wishes = read_wishes(text, now=NOW)
     given = {"text": rest, "understood": wishes, "explain": True, **facts}
     assert given["understood"], text
     ranked = first_phase(recipe, [keyword(*((id_, 2.0) for id_ in documents), payloads=documents)], Facts(**given))
@@ -98,11 +100,49 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
         ],
         [1, 0],
     ),
+    ("book published after 2020", ["Out on 2022-05-01.", "Since 3.4.2019", "From 2021 published"], [0, 1, 0]),
+    ("book newer than 2020", [{"released": "01.06.2021"}, {"released": "1.6.2020"}], [0, 1]),
     ("puzzle from before 1990", ["LF-1916, 2000 pieces", "Made in 1985, 500 pieces"], [0.5, 0]),
     ("battery under 20", [{"price": 15}, {"price": 25, "battery_mah": 10}], [0, 1]),
     ("camera newer than 2020", [{"release_date": "2021-03-04"}, {"release_date": "2020-12-31"}], [0, 1]),
     ("camera newer than 2020", [{"year": 2021}, {"year": 2019}, {"year": "2022"}], [0, 1, 0]),
-    ("report since 2021", [{"created_at": "2021-01-01T00:00:00Z"}, {"created_at": 1_500_000_000}], [0, 1]),
+    ("report from 2021 onwards", [{"created_at": "2021-01-01T00:00:00Z"}, {"created_at": 1_500_000_000}], [0, 1]),
+    (
+        "tickets created after 2026-06-01",
+        [{"created_at": f"2026-{each}Z"} for each in ("05-31T23:59:59", "06-01T23:59:59", "06-02T00:00:00")],
+        [1, 1, 0],
+    ),
+    ("tickets created until 2026-06", [{"created_at": 1_782_863_999}, {"created_at": 1_782_864_000}], [0, 1]),
+    ("tickets created after 2026-06-01", [{"created_at": "2026-06-02T01:00:00+02:00"}, {"title": "x"}], [1, 0.5]),
+    ("tickets before March 2026", [{"opened_on": 1_767_225_600_000}, {"opened_on": 1_777_593_600_000}], [0, 1]),
+    ("tickets before March 2026", [{"due_date": "2026-01-01", "created_at": "2026-04-01T00:00:00Z"}], [1]),
+    (
+        "pages updated last week",
+        [{"updated_at": f"2026-08-{each}T12:00:00Z"} for each in ("02", "03", "09")],
+        [1, 0, 0],
+    ),
+    (
+        "pages updated last week",
+        [{"created_at": "2026-08-09T12:00:00Z"}, {"created_at": "2026-08-10T12:00:00Z"}],
+        [0, 1],
+    ),
+    (
+        "notes after 2026-06-01",
+        [{"made": "2026-06-01 17:12:00 +0200"}, {"made": "2.6.2026"}, {"made": "2026-06-02 at noon"}],
+        [1, 0, 0],
+    ),
+    ("bills due before 2026-09-01", [{"due": "2026-08-31", "created_at": "2026-10-01T00:00:00Z"}, {"x": 1}], [0, 0.5]),
+    (
+        "books published in May 2025",
+        [{"published": each} for each in ("2025", "2025-05", "2024", "2025-04")],
+        [0, 0, 1, 1],
+    ),
+    ("books published after May 2025", [{"published": each} for each in (2025, "2025-05", 2024)], [0, 1, 1]),
+    ("books published before May 2025", [{"published": each} for each in (2025, "2025-05", 2024)], [0, 1, 0]),
+    ("tickets after 2026-06-01", ["On 2026-07-01 it broke.", {"created_at": "2026-05-01T00:00:00Z"}], [0.5, 1]),
+    ("soup rated over 4.5", [{"rating": 3.4, "ingredients": [{"amount": 5}]}, {"rating": 4.8}], [1, 0]),
+    ("tickets with CSAT under 3", [{"CSAT": 4, "price": 1}, {"CSAT": 2, "price": 9}], [1, 0]),
+    ("rooms under 100", [{"rooms": 3, "price": 120}, {"rooms": 300, "price": 80}], [1, 0]),
     ("flat with at least 80 square metres", ["Four rooms, 96 square metres", "Two rooms, 60 m²"], [0, 1]),
     ("Wohnung ab 80 qm", ["Wohnung, 96 Quadratmeter", {"wohnflaeche_qm": 60}], [0, 1]),
     ("flat with at least three rooms", ["Four rooms by the park", "2 rooms", {"rooms": 3}], [0, 1, 0]),
@@ -208,8 +248,20 @@ def test_the_field_that_decided_is_named() -> None:
     assert field_of("lamp under 100 euro", {"offers": [{"price": 80}]}) == "offers.price"
     assert field_of("lamp under 100 euro", {"title": "Lamp, 80 euro"}) is None
     assert field_of("lamp under 100 euro", {"title": "Lamp"}) is None
-    assert field_of("report since 2021", {"created_at": 1.6e9}) == "created_at"
+    assert field_of("report from 2021 onwards", {"created_at": 1.6e9}) == "created_at"
     assert field_of("cheapest lamp", {"price": 5}) == "price"
+    times = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-05-01T00:00:00Z", "release_date": "2025-01-01"}
+    closed = {**times, "closed_at": "2026-06-01T00:00:00Z", "due": "2026-07-01"}
+    assert field_of("tickets created since May", times) == "created_at"
+    assert field_of("tickets created since 2024", times) == "created_at"
+    assert field_of("tickets updated since May", times) == "updated_at"
+    assert field_of("tickets released since May", times) == "release_date"
+    assert field_of("tickets after 2026-06-01", {"due": "2026-07-01", "created_at": 1.7e9}) == "created_at"
+    assert field_of("tickets closed after 2026-06-01", closed) == "closed_at"
+    assert field_of("tickets due after 2026-06-01", closed) == "due"
+    assert (
+        field_of("soup rated over 4.5", {"ingredients": [{"amount": 5}], "rating": {"average": 4}}) == "rating.average"
+    )
 
 
 def test_a_field_that_was_sent_decides() -> None:
@@ -339,7 +391,7 @@ def test_it_stands_last_in_hybrid() -> None:
 
 def some_payloads() -> st.SearchStrategy[dict[str, Any]]:
     """Payloads of odd values under names that wishes read."""
-    said = st.sampled_from(["42", "2.5 kg", "80 euro", "no sugar", "x"])
+    said = st.sampled_from(["42", "2.5 kg", "80 euro", "no sugar", "2020-05", "0001-01-01T00:00:00+14:00", "x"])
     scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), said)
     inside = st.recursive(
         scalars, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3)
@@ -352,6 +404,7 @@ WISHES: Final[list[Wish]] = [
     Limit(lt=100, unit="EUR"),
     Limit(gte=5, lte=90, unit="cm", about=["width"]),
     Limit(gt=2000, unit="year", about=["date"]),
+    Limit(gte=20_200_101, lt=20_200_601, unit="date"),
     Limit(value="42", about=["size"]),
     Limit(gt=3, about=["gizmos"]),
     Exclusion(without="sugar"),
