@@ -52,26 +52,26 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 302
+MODULES = 303
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
     "schemas": 5132,
     "operators.runtime": 1156,
-    "operators.text": 3350,
+    "operators.text": 3430,
     "operators.mapping": 1323,
-    "operators.ranking": 2469,
+    "operators.ranking": 2455,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3678,
+    "operators.query": 3683,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,
     "operators.collections": 1363,
-    "operators.stages": 2341,
+    "operators.stages": 2357,
     "operators.indexing": 1493,
     "flows.assembly": 1185,
     "flows.search": 54,

@@ -131,7 +131,7 @@ class Parts:
         searches = Searches(query.bodies(index), frozenset(leg.name for leg in built))
         self.searches: Callable[[InFlight], InFlight] = searches
         self.legs: list[SearchLeg] = [SearchLeg(leg.name, client, bounds) for leg in built if not leg.last]
-        self.fuzzy = next((Fuzzy(leg.name, client, bounds) for leg in built if leg.last), None)
+        self.fuzzy = next((Fuzzy(leg.name, client, bounds, catalogue) for leg in built if leg.last), None)
         self.comparing = Comparing(client, index.vectors.dense, bounds)
         rest = all_but(index_keys(index.search_fields))
         to_rerank = partial(candidates_to_rerank, self.reranking) if self.reranking is not None else None

@@ -57,8 +57,8 @@ class Retrieval:
 
     - `columns` are the searched fields of the collection, `filtered` those that a keyword expression may look in.
     - `analyser` made the `terms`, `words` has those of each word and form; `uncovered`: some documents that match the
-      keywords hold none of the terms. `matcher` finds the query's words in texts, `trigrams` are those of its words
-      that no other leg found, `embedding` is the text's dense vector, `encoding` the sparse encoder's.
+      keywords hold none of the terms. `matcher` finds the query's words in texts, `unknown` are those that no leg
+      found and others may be near to, `embedding` is the text's dense vector, `encoding` the sparse encoder's.
     - `searches` has the search of each leg that is asked, None until they are written; `legs_left` counts those whose
       request has not ended, and `found` has each one's outcome until all are there.
     - `ends` maps a record to the position of a page that ends with it, `end` is that of the whole page's end.
@@ -75,7 +75,7 @@ class Retrieval:
     analyser: str | None = None
     embedding: Embedding | None = None
     encoding: SparseVector | None = None
-    trigrams: SparseVector | None = None
+    unknown: Sequence[QueryWord] = ()
     temporal_expression: TemporalExpression | None = None
     searches: Mapping[str, Search] | None = None
     legs_left: int = 0

@@ -19,7 +19,7 @@ from operators.query.returned import is_hidden
 from operators.query.search import Body, Condition, Endings, Explain, Groups, Narrow, Program, Search, narrow_by
 from operators.query.zero_results import Criterion, explain_zero_results
 from operators.ranking.blend import recency_weight
-from operators.text.terms import SparseVector
+from operators.text.terms import SparseVector, trigrams_of_query
 from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, FIELDS, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.facets import Facet
@@ -128,12 +128,17 @@ class Bodies:
         return draft.nearest(by_terms(vector, self.vectors[leg], draft.wanted, draft.common))
 
     def fuzzy(self, leg: str, draft: Draft, _: object) -> Search:
-        """The documents that share most with the trigrams of the query, which are known when the search begins."""
+        """The documents that share most with the trigrams of the query's unknown words, which are known when the search
+        begins, with the texts in which words that are near to them are looked for.
+        """
+        retrieval, selected = draft.query.retrieval, draft.common["with_payload"]
+        if not draft.query.asked.understood:
+            selected = sorted({*selected, *retrieval.filtered})
+        common = {**draft.common, "with_payload": selected}
 
         def start(narrow: Narrow) -> Program:
-            trigrams = draft.query.retrieval.trigrams
-            assert trigrams is not None
-            return search.nearest([narrow(by_terms(trigrams, self.vectors[leg], draft.wanted, draft.common))])
+            trigrams = trigrams_of_query(word.text for word in retrieval.unknown)
+            return search.nearest([narrow(by_terms(trigrams, self.vectors[leg], draft.wanted, common))])
 
         return draft.search(start)
 

@@ -21,15 +21,11 @@ from operators.ranking.candidate import Candidate, Leg, best_first
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, QueryUnit, Run
 from operators.text.folding import is_size
-from operators.text.words import is_spelt
+from operators.text.terms import READ_AS
 from schemas.recipes.stages import Coverage
-from schemas.result import FUZZY
 
 _NAME: Final = 3
 """Atoms from which on a form is a name with its stop words; of two, such as `setup`, most are verbs."""
-
-NEAR: Final = 0.4
-"""Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
 
 def rarity(documents: int, frequency: int) -> float:
@@ -82,26 +78,18 @@ def share_of_words(units: Sequence[QueryUnit]) -> dict[str, float]:
     return shares
 
 
-def find_missing(ids: Set[str], matches: Matches | None) -> float:
-    """The share of a query that is words which none of these candidates has, each word by its rarity.
-
-    Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
-    Source: own.
-    """
-    if matches is None:
-        return 0.0
-    atoms = [unit for unit in find_units(matches, ids) if unit.atoms == 1]
-    missing = math.fsum(unit.rarity for unit in atoms if not unit.fields and is_spelt(unit.text))
-    return missing / math.fsum(unit.rarity for unit in atoms) if missing else 0.0
+def find_unknown(matches: Matches, ids: Set[str]) -> Set[str]:
+    """The words of a query that none of these candidates has, nor a form with them."""
+    return {unit.text for unit in find_units(matches, ids) if unit.atoms == 1 and not unit.fields}
 
 
 def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
-    """The share of a query that is words which no candidate of these legs has.
-
-    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
-    """
-    near = [leg for leg in legs if leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR]
-    return find_missing(frozenset().union(*[leg.ids for leg in legs]), matches) if near else 0.0
+    """The share of a query that is words which were read for near ones, each word by its rarity. Source: own."""
+    if matches is None or not any(READ_AS in word for word in matches.fields):
+        return 0.0
+    atoms = [unit for unit in find_units(matches, frozenset().union(*[leg.ids for leg in legs])) if unit.atoms == 1]
+    total = math.fsum(unit.rarity for unit in atoms)
+    return math.fsum(unit.rarity for unit in atoms if READ_AS in unit.text) / total
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:

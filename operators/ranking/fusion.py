@@ -67,7 +67,7 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 def _weigh(legs: Sequence[Leg], weights: Mapping[str, float], stage: WeighingStage, run: Run) -> list[float]:
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
-    weighed = {STRUCTURED: 0.0, **dict.fromkeys(WEIGHED_LEGS, 0.0), **weights, FUZZY: stage.fuzzy * run.misspelt**2}
+    weighed = {STRUCTURED: 0.0, **dict.fromkeys(WEIGHED_LEGS, 0.0), **weights, FUZZY: stage.fuzzy * run.misspelt}
     return [weighed.get(leg.name, 1.0) for leg in legs]
 
 

@@ -5,7 +5,7 @@ document of 150 terms seems to have a word that it lacks once in 100,000 times.
 """
 
 import base64
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
 from typing import Final, TypeGuard
@@ -70,13 +70,6 @@ def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fi
             matches[word.text] = {id_: named[each] for id_, each in bits.items()}
             atoms[word.text] = word.first, word.atoms
     return Matches(matches, atoms)
-
-
-def narrow(matches: Matches, ids: Collection[str]) -> Matches:
-    """The matches of these candidates alone, as if there had been no others."""
-    found = {word: {id_: each for id_, each in its.items() if id_ in ids} for word, its in matches.fields.items()}
-    kept = {word: its for word, its in found.items() if its or matches.atoms[word][1] == 1}
-    return Matches(kept, {word: matches.atoms[word] for word in kept})
 
 
 def _mark(term: int) -> str:

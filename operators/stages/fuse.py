@@ -5,12 +5,13 @@ What the legs found is taken over in the legs' own order, whatever the order in 
 legs are lost is answered as failed; the others are ranked by the recipe's stages before `rerank`.
 
 A query with a word that no candidate has leaves unfused if the leg fuzzy is asked for it, and is fused behind that leg.
-The leg's weight is that of such words, and further candidates leave fewer of them. So any other query is answered as if
-the leg had been asked.
+The leg proposes documents by their trigrams, and its hits are those that hold a word which is near to such a word: it
+is then read for the near ones, in all candidates. Any other query is answered as without the leg.
 """
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, repeat
 from time import monotonic
 from typing import ClassVar, Final
@@ -20,6 +21,7 @@ from bytewax.dataflow import operator
 from bytewax.operators import StatefulBatchLogic
 from typing_extensions import override
 
+from operators.collections.catalogue import Catalogue
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEG_SPECS, legs
@@ -28,14 +30,15 @@ from operators.query.outcome import Counted, is_given
 from operators.query.search import Found, Search
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, union
-from operators.ranking.coverage import find_missing, find_misspelt
-from operators.ranking.marks import find_matches, narrow
+from operators.ranking.content import join_fields
+from operators.ranking.coverage import find_unknown
+from operators.ranking.marks import find_matches
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, count_branches
-from operators.text.terms import trigrams_of_query, without_forms
+from operators.text.nearness import may_be_near, read_near
 from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -47,6 +50,9 @@ _UNMATCHED: Final = (
     "no document matches the text as a keyword expression, which quotes, capital AND, OR and NOT, prefix* and column"
     " filters make of it: without them the text is read as words"
 )
+_READ: Final = 8_000
+"""Characters of a document in which near words are looked for."""
+
 _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 
 
@@ -151,9 +157,11 @@ class Fuzzy(SearchLeg):
 
     branch: ClassVar = False
 
+    catalogue: Catalogue
+
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Search] | None:
-        return None if query.outcome.ranked or query.retrieval.trigrams is None else super().ask(query)
+        return None if query.outcome.ranked or not query.retrieval.unknown else super().ask(query)
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -161,21 +169,43 @@ class Fuzzy(SearchLeg):
 
     @override
     def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
-        return rank_hits(add_leg(item, self.name, outcome))
+        add_leg(item, self.name, outcome)
+        if item.outcome.legs[self.name].status is LegStatus.OK:
+            self._read_near(item)
+        return rank_hits(item)
+
+    def _read_near(self, query: InFlight) -> None:
+        """Read unknown words for those that are near to them, and keep the hits that hold one; without any the query is
+        answered as if the leg had not been asked.
+        """
+        retrieval, legs = query.retrieval, query.outcome.legs
+        leg = legs[self.name]
+        texts = (join_fields(payload, retrieval.filtered)[:_READ] for payload in leg.payloads)
+        terms = self.catalogue.analyser(query.asked.collection).terms_of
+        readings = read_near(retrieval.unknown, texts, terms)
+        found = find_matches([*readings.values()], union([leg]), retrieval.columns)
+        ids = frozenset[str]().union(*found.fields.values()) if found is not None else frozenset[str]()
+        if not ids:
+            legs[self.name] = Leg(self.name, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
+            return
+        legs[self.name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ in ids])
+        retrieval.words = [readings.get(word.text, word) for word in retrieval.words]
+        if (matcher := retrieval.matcher) is not None:
+            retrieval.matcher = cache(lambda: matcher().read(readings))
+        query.outcome.matches = _matches(query, _answered(query))
 
 
 def is_misspelt(query: InFlight) -> bool:
     """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant.
 
-    Keeps the matches that it finds, for ranking, and the trigrams of these words, for the leg.
+    Keeps the matches that it finds, for ranking, and these words, for the leg.
     """
     found, retrieval = _answered(query), query.retrieval
     matches = query.outcome.matches = _matches(query, found)
-    if matches is None or not find_missing(frozenset().union(*[leg.ids for leg in found]), matches):
-        return False
-    missing = (word for word in without_forms(retrieval.words) if not matches.fields.get(word))
-    retrieval.trigrams = trigrams_of_query(missing)
-    return retrieval.trigrams is not None
+    if matches is not None:
+        unknown = find_unknown(matches, frozenset().union(*[leg.ids for leg in found]))
+        retrieval.unknown = [word for word in retrieval.words if word.text in unknown and may_be_near(word.text)]
+    return bool(retrieval.unknown)
 
 
 def rank_hits(query: InFlight) -> InFlight:
@@ -256,19 +286,8 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked, query.asked.plan, query.outcome
     legs = _answered(query)
     if asked.shape is QueryShape.SEARCH:
-        fuzzy = FUZZY in [leg.name for leg in legs]
-        reads = MARKS in plan.recipe.reads or asked.event.record
-        if fuzzy or (reads and outcome.matches is None):
+        if outcome.matches is None and (MARKS in plan.recipe.reads or asked.event.record):
             outcome.matches = _matches(query, legs)
-        if fuzzy and not find_misspelt(legs, outcome.matches):
-            # Nothing is misspelt: the query is answered as if the leg had not been asked.
-            outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
-            legs = [leg for leg in legs if leg.name != FUZZY]
-            if outcome.matches is not None:
-                outcome.matches = narrow(outcome.matches, union(legs))
-            else:
-                # Candidates that this leg alone found may have no marks: nothing was known for them.
-                outcome.matches = _matches(query, legs)
         facts = asked.facts(asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:

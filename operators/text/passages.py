@@ -20,11 +20,12 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from operators.text.analysis import Token, analyse, is_unspaced
+from operators.text.terms import QueryWord
 from operators.text.words import split_words
 
 SIZE: Final = 300
@@ -131,6 +132,13 @@ class Matcher:
             self._known[token.text] = word
             self._stems.append(token.text[: max(_ENDING, len(token.text) - _ENDING)])
             self._by_term |= dict.fromkeys(found, word)
+
+    def read(self, readings: Mapping[str, QueryWord]) -> Self:
+        """Find what unknown words of the query were read for, too; `readings` has them by the unknown word."""
+        for word, reading in readings.items():
+            if (number := self._known.get(word)) is not None:
+                self._by_term |= dict.fromkeys(reading.terms, number)
+        return self
 
     def part(self, text: str, size: int) -> int:
         """The start of the part of a text, of `size` code points, that has the most of the query's words.

@@ -15,13 +15,13 @@ Rules of trigrams:
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from operators.text.analysis import analyse
-from operators.text.folding import fold_accents
+from operators.text.folding import fold_accents, fold_umlauts
 from operators.text.words import is_spelt
 
 
@@ -45,6 +45,10 @@ class QueryWord(NamedTuple):
     first: int
     atoms: int
     weight: float = 1.0
+
+
+READ_AS: Final = " ~ "
+"""Stands in the name of a word that was read for others, which no word has: `screwdrivr ~ screwdriver`."""
 
 
 def query_vector(words: Iterable[QueryWord]) -> SparseVector | None:
@@ -74,20 +78,11 @@ def trigrams(words: Iterable[str]) -> Iterable[str]:
     return found
 
 
-def trigrams_of_query(asked: Iterable[str]) -> SparseVector | None:
-    """The trigrams of a query's words; None without any."""
-    ids = sorted({_id(each) for each, _ in zip(trigrams(asked), range(MOST_TRIGRAMS), strict=False)})
-    return SparseVector(ids, [1 / math.sqrt(len(ids))] * len(ids)) if ids else None
-
-
-def without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
-    """A query's words as documents have them; its forms follow, and cover the same atoms."""
-    covered: set[int] = set()
-    for word in words:
-        atoms = range(word.first, word.first + word.atoms)
-        if covered.isdisjoint(atoms):
-            covered.update(atoms)
-            yield word.text
+def trigrams_of_query(asked: Iterable[str]) -> SparseVector:
+    """The trigrams of a query's words, with `ae`, `oe` and `ue` as written and as German umlauts."""
+    spelt = (each for word in asked for each in (word, fold_umlauts(word)))
+    ids = sorted({_id(each) for each, _ in zip(trigrams(spelt), range(MOST_TRIGRAMS), strict=False)})
+    return SparseVector(ids, [1 / math.sqrt(len(ids)) for _ in ids])
 
 
 def trigrams_of_document(fields: Sequence[tuple[str, float]]) -> SparseVector:

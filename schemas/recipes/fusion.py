@@ -23,7 +23,7 @@ class WeighingStage(FusionStage):
     """A fusion by weights of the legs."""
 
     fuzzy: Weight = 0.0
-    """Weight of the leg fuzzy, times the square of the query's share of words in no candidate. 0: it is not asked."""
+    """Weight of the leg fuzzy, times the query's share of words read for near ones. 0: it is not asked."""
 
     @cached_property
     def legs(self) -> Legs:

@@ -57,6 +57,21 @@ def test_a_misspelt_word_finds_what_was_meant(store: tuple[Embedded, QueryClient
     assert "fuzzy" in {leg["name"] for leg in result["pool"]["legs"]}
 
 
+def test_a_near_word_is_evidence_that_the_explanation_names(store: tuple[Embedded, QueryClient]) -> None:
+    """With one edit, and as the end of a compound; what only shares trigrams with the query is no candidate."""
+    for text, name, id_ in (
+        ("set of screwdrivr", "screwdrivr ~ screwdriver", "driver"),
+        ("driver", "driver ~ screwdriver", "driver"),
+        ("umbrela", "umbrela ~ umbrella", "stand"),
+    ):
+        result = ask(store[1], text, record=True)
+        first = result["results"][0]
+        said = next(step["values"] for step in first["explanation"]["stages"] if step["stage"] == "coverage")
+        assert (first["id"], said["words"][name]["fields"]) == (id_, ["title"])
+        assert [hit["id"] for leg in result["pool"]["legs"] if leg["name"] == "fuzzy" for hit in leg["hits"]] == [id_]
+    assert legs(ask(store[1], "umbrage"))["fuzzy"] == ("skipped", "no_terms")
+
+
 def test_without_a_misspelt_word_the_answer_is_that_of_the_other_legs(store: tuple[Embedded, QueryClient]) -> None:
     """To the digit: score, total and legs."""
     found, plain = ask(store[1], "lamp set"), ask(store[1], "lamp set", overrides={"score": {"fuzzy": 0}})

@@ -9,8 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import NEAR, coverage, find_misspelt, find_units, share_of_words
+from operators.ranking.coverage import coverage, find_misspelt, find_units, find_unknown, share_of_words
 from operators.ranking.run import Facts, Matches, ModelScores
+from operators.text.terms import READ_AS
 from schemas.document import CONTENT
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Coverage
@@ -223,42 +224,37 @@ def test_shares_by_hand() -> None:
     assert shares == pytest.approx({"c": (1 + TWO) / (1 + TWO + lost), "d": TWO / (1 + TWO + lost)})
 
 
+INSULATED: Final = f"insulatd{READ_AS}insulated"
+
+
 def test_misspelt_words_count_by_their_rarity() -> None:
-    """By hand: of two candidates nobody has `insulatd`, ln(1 + 2.5/.5); both have `set`, ln(1 + .5/2.5)."""
-    near = leg("fuzzy", ("a", 0.9), ("b", 0.2))
-    missing, there = math.log(1 + 2.5 / 0.5), math.log(1 + 0.5 / 2.5)
-    assert find_misspelt([near], of(set="ab", insulatd="")) == pytest.approx(missing / (missing + there))
-
-
-@pytest.mark.parametrize(
-    ("score", "words"),
-    [
-        (0.9, of(red="ab", umbrella="b")),
-        (0.9, of(red="ab", SX_12="", to="")),
-        (math.nextafter(NEAR, 0), of(red="")),
-        (0.9, of()),
-        (0.9, None),
-    ],
-)
-def test_nothing_is_misspelt(score: float, words: Matches | None) -> None:
-    """The candidates have all words except numbers and short ones; or no document is near; or nothing is
-    known.
+    """By hand: of two candidates one has what `insulatd` was read for, ln(1 + 1.5/1.5); both have `set`, ln(1 +
+    .5/2.5).
     """
-    assert find_misspelt([vector(("a", 0.9)), leg("fuzzy", ("b", score))], words) == 0
-    assert find_misspelt([vector(("a", 0.9))], of(red="")) == 0
+    near = leg("fuzzy", ("a", 0.9), ("b", 0.2))
+    read, there = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
+    found = matches({"set": "ab", INSULATED: "a"})
+    assert find_misspelt([near], found) == pytest.approx(read / (read + there))
+    assert find_unknown(of(set="ab", insulatd=""), {"a", "b"}) == {"insulatd"}
+    assert find_unknown(found, {"a", "b"}) == set()
+
+
+@pytest.mark.parametrize("words", [of(red="ab", umbrella="b"), of(red="ab", insulatd=""), of(), None])
+def test_nothing_is_misspelt(words: Matches | None) -> None:
+    """No word was read for another one, or nothing is known."""
+    assert find_misspelt([vector(("a", 0.9)), leg("fuzzy", ("b", 0.9))], words) == 0
 
 
 def test_a_misspelt_word_gives_the_fuzzy_leg_weight() -> None:
-    """As much as its square: half of the query is .25 of the weight. Other queries are ranked as without the leg."""
+    """As much as its share of the query. Other queries are ranked as without the leg."""
     others = [vector(("a", 0.9), ("b", 0.5)), keyword(("b", 4.0), ("a", 1.0))]
     fuzzy = leg("fuzzy", ("c", 0.9), ("a", 0.4))
     asked, plain = recipe({"score": {"fuzzy": 2.0}}), recipe("score")
-    for words in (of(red="a", blue="b"), None):
+    for words in (of(red="a", insulatd=""), None):
         found = rank(asked, [*others, fuzzy], Facts(matches=words)).candidates
         assert dict(scores(found)) == {**dict(scores(rank(plain, others, Facts()).candidates)), "c": 0.0}
-    missing, there = math.log(1 + 3.5 / 0.5), math.log(1 + 2.5 / 1.5)
-    found = rank(asked, [*others, fuzzy], Facts(matches=of(red="a", insulatd=""))).candidates
-    assert dict(scores(found))["c"] == pytest.approx(2.0 * (missing / (missing + there)) ** 2)
+    found = rank(asked, [*others, fuzzy], Facts(matches=matches({"red": "a", INSULATED: "c"}))).candidates
+    assert dict(scores(found))["c"] == pytest.approx(2.0 * 0.5)
 
 
 def test_the_explanation_says_which_words() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.marks import find_matches, marks, narrow
+from operators.ranking.marks import find_matches, marks
 from operators.ranking.run import Matches
 from operators.text.terms import QueryWord
 from schemas.document import MARKS
@@ -86,17 +86,3 @@ def test_a_form_counts_where_a_candidate_has_it() -> None:
     found = find_matches(words("wh1000", "wh1000xm5", wh=3, wh1000=5, wh1000xm5=7), known, ["sku"])
     assert found is not None
     assert found.fields == {"wh": {}, "wh1000xm5": {"a": ("sku",)}}
-
-
-@given(documents, queries, st.sets(st.integers(0, 4)))
-def test_matches_of_some_candidates_are_those_found_among_them(
-    marked: list[list[list[int]]], query: list[QueryWord], some: set[int]
-) -> None:
-    """Matches that are kept of all candidates are those that a search among some of them finds."""
-    known = payloads(marked)
-    there = {id_: payload for id_, payload in known.items() if int(id_[1:]) in some}
-    # Of equal words the first that somebody has counts, which may be another one among fewer.
-    query = list({word.text: word for word in query}.values())
-    every = find_matches(query, known, ["title", "text"])
-    assert every is not None
-    assert narrow(every, there) == find_matches(query, there, ["title", "text"])

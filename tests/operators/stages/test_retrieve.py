@@ -21,7 +21,7 @@ from operators.stages.fetch import Fetching
 from operators.stages.fuse import rank_hits, take_over
 from operators.stages.leg import SearchLeg, Together
 from operators.text.expression import parse
-from operators.text.terms import QueryWord, SparseVector
+from operators.text.terms import QueryWord, SparseVector, trigrams_of_query
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
@@ -245,14 +245,16 @@ def misspelt(*words: str, able: bool | None = True, **event: Any) -> InFlight:
 
 
 def test_the_fuzzy_leg_searches_by_trigrams() -> None:
-    """By the configured vector, in what the query may see, and by the trigrams that it has when it is searched; the
-    profile without a model has it, too.
+    """By the configured vector, in what the query may see, by the trigrams of the words that are unknown when it is
+    searched, and with the texts; the profile without a model has it, too.
     """
     for asked in (misspelt("lamp"), misspelt("lamp", profile="fast", recipe="hybrid")):
         written = SEARCHES.write(asked)
-        asked.retrieval.trigrams = ENCODED
+        asked.retrieval.unknown = asked.retrieval.words
         search, keyword = body(written["fuzzy"]), body(written[KEYWORD])
-        assert search["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
+        expected = trigrams_of_query(["lamp"])
+        assert search["query"] == {"indices": expected.indices, "values": expected.values}
+        assert {*search["with_payload"]} == {*keyword["with_payload"], "title", "text"}
         assert (search["using"], search["filter"]) == ("fuzzy", keyword["filter"])
 
 
