@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import product
+from math import inf
 from typing import Any, Final
 
 from schemas.fields import read_time, rfc3339, unix_seconds
@@ -41,12 +42,15 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("false", "no", "n", "nein", "non", "off", "f"), False),
 }
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:[Zz]|[+-]\d\d(?::?\d\d)?))?)?")
-_SECONDS: Final = re.compile(r"\d{9,10}\.\d+")
-_RFC2822: Final = re.compile(r"(?:\w{,3},|\d).*(?<![AP]M)", re.IGNORECASE | re.DOTALL)
-"""Its reader passes over what it does not know, such as the half of a day."""
 _NO_DATE: Final = re.compile(r"0000-00-00.*")
 
 _UNITS: Final = {"unix": 1.0, "unix_ms": 1e-3, "unix_us": 1e-6}
+_WRITTEN: Final = {
+    **dict.fromkeys(_UNITS, re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.\d+)?", re.ASCII)),
+    "rfc2822": re.compile(r"(?:\w{,3},|\d).*(?<![AP]M)", re.IGNORECASE | re.DOTALL),
+}
+"""What has these formats in any case: their readers take more, and pass over what they do not know."""
+_ANYHOW: Final = re.compile("(?s:.*)")
 _FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 _LAST: Final = datetime(2033, 1, 1, tzinfo=UTC).timestamp()
 """Numbers of times are of these years: milliseconds from 2e12 on are the numbers of articles within shops."""
@@ -61,6 +65,8 @@ _DATES: Final = (
 _CLOCKS: Final = ("", " %H:%M:%S", " %H:%M", ", %H:%M", ", %H:%M:%S", " %I:%M %p", ", %I:%M %p", " %I:%M:%S %p")
 PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES))
 """Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
+
+_TIMES: Final = ("iso_utc", *_UNITS, *PATTERNS, "rfc2822")
 
 Form = str | Sequence[str]
 """A format, or those of a column that has several: the first that reads a value counts."""
@@ -161,13 +167,9 @@ def recognise_times(values: Sequence[Any]) -> Form | None:
     """The format of these times as `recognise_time` has it, or the formats of a column that has several."""
     if (one := recognise_time(values)) is not None or len(groups := _by_shape(values)) < 2:
         return one
-    found = dict[str, None]()
-    for group in groups:
-        if (form := _recognise_group(group)) is None:
-            return None
-        found[form] = None
-    readings = ({read_seconds(form, value) for form in found} - {None} for value in values)
-    return [*found] if all(len(each) < 2 for each in readings) else None
+    found = [*dict.fromkeys(map(_recognise_group, groups))]
+    readings = ({read_seconds(form or "", value) for form in found} - {None} for value in values)
+    return [form for form in found if form] if None not in found and all(len(each) < 2 for each in readings) else None
 
 
 def describe_times(values: Sequence[Any]) -> str | None:
@@ -195,51 +197,35 @@ def _by_shape(values: Sequence[Any]) -> list[list[Any]]:
 
 def _recognise_group(values: Sequence[Any]) -> str | None:
     """The format of times of one shape; None if there is none, or days and months cannot be told apart."""
-    if (form := recognise_time(values)) is None:
-        return None
-    if not form:
-        return "iso_utc" if isinstance(values[0], str) else "unix"
-    swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form)
-    ours, others = ([read_seconds(each, value) for value in values] for each in (form, swapped))
+    form = _find_form(values)
+    swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form or "")
+    ours, others = ([read_seconds(each, value) for value in values] for each in (form or "", swapped))
     return form if None in others or ours == others else None
 
 
 def recognise_time(values: Sequence[Any]) -> str | None:
     """The format of these times; "" where they are as rankstream has them, None where they are no times."""
-    given = [value for value in values if not (isinstance(value, str) and _NO_DATE.fullmatch(value))]
-    texts = [value for value in given if isinstance(value, str)]
-    if not texts:
-        return _recognise_numbers(values)
-    if len(texts) < len(given):
-        return None
-    if all(_INTEGER.fullmatch(text) or _SECONDS.fullmatch(text) for text in texts):
-        found = _recognise_numbers([float(text) for text in texts])
-        return "unix" if found == "" else found or _recognise_pattern(texts)
-    if _fit(partial(read_value, "iso_utc"), texts):
-        return "" if len(texts) == len(values) and _fit(unix_seconds, texts) else "iso_utc"
-    return _recognise_pattern(texts)
+    form = _find_form(values)
+    return "" if form in {"iso_utc", "unix"} and all(values) and _fit(unix_seconds, values) else form
 
 
-def _recognise_pattern(texts: Sequence[str]) -> str | None:
-    found = next((form for form in PATTERNS if _fit(partial(read_value, form), texts)), None)
-    if found is not None and all(-_LATEST < _seconds(found, text) < _LATEST for text in texts):
-        return found
-    dated = all(_RFC2822.fullmatch(text) for text in texts)
-    return "rfc2822" if dated and _fit(partial(read_value, "rfc2822"), texts) else None
+def _find_form(values: Sequence[Any]) -> str | None:
+    return next((form for form in _TIMES if _are_times(form, values)), None)
 
 
-def _recognise_numbers(values: Sequence[Any]) -> str | None:
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
-        return None
-    whole = [int(value) for value in values if value]
-    for form, unit in _UNITS.items():
-        if whole and all(_FIRST <= value * unit < _LAST for value in whole):
-            if form == "unix" and (max(whole) - min(whole)) / len(whole) < _CLOSE:
-                return None
-            if form == "unix_ms" and sum(map(_has_check_digit, whole)) > 0.5 * len(whole):
-                return None
-            return "" if form == "unix" and len(whole) == len(values) else form
-    return None
+def _are_times(form: str, values: Sequence[Any]) -> bool:
+    """True if all values are of this format, and times of likely years, which count nothing."""
+    if not _fit(partial(read_value, form), values):
+        return False
+    told = [(value, each) for value in values if (each := read_seconds(form, value)) is not None]
+    first, last = (_FIRST, _LAST) if form in _UNITS else (-_LATEST, _LATEST) if form in PATTERNS else (-inf, inf)
+    written = _WRITTEN.get(form, _ANYHOW)
+    if not told or not all(first <= each < last and written.fullmatch(str(value)) for value, each in told):
+        return False
+    if form == "unix":
+        times = [each for _, each in told]
+        return (max(times) - min(times)) / len(times) >= _CLOSE
+    return form != "unix_ms" or sum(_has_check_digit(int(value)) for value, _ in told) <= 0.5 * len(told)
 
 
 def _has_check_digit(number: int) -> bool:
