@@ -83,7 +83,7 @@ class Layout:
 
 def map_collection(mapping: DocumentMapping, layout: Layout) -> DocumentMapping:
     """The mapping of a collection's payloads, with the settings that search them as they are."""
-    roles = {name: each for name, each in mapping.roles.items() if _is_read(name, each.time or "", each.values)}
+    roles = {name: each for name, each in mapping.roles.items() if _is_read(name, each.form or "", each.values)}
     if TEXT not in roles and TITLE in roles:
         # Models read the texts of candidates.
         roles = {TEXT: roles[TITLE], **{name: each for name, each in roles.items() if name != TITLE}}

@@ -131,6 +131,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "decimal_comma": _reader(_COMMA, ","),
     "boolean": _read_boolean,
 }
+NUMBERS: Final = ("integer", "decimal", "decimal_comma")
 
 
 def _seconds(form: str, value: Any) -> float:

@@ -21,12 +21,12 @@ from typing import Any, Final
 
 from operators.mapping import languages, roles
 from operators.mapping.formats import Form, describe_times
-from operators.mapping.profile import PROSE, FieldProfile, Kind, profile
+from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError, unknown
 from schemas.filters import INDEXABLE
-from schemas.settings.delivery import Limits
+from schemas.settings.delivery import LISTS, Limits
 from schemas.settings.qdrant import MOST_FIELDS, language_tag
 from schemas.texts import nfc
 
@@ -50,7 +50,6 @@ _PLACES: Final = frozenset({"collection", "destination", "vector", "schema_versi
 
 _OWN: Final = frozenset(DocumentEvent.model_fields)
 _INDEXED: Final = re.compile(r"(?!_)[\w-]+(?:\.[\w-]+)*")
-_KINDS: Final = {Kind.BOOLEAN: "bool", Kind.TIME: "datetime"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def infer(
     bm25, spoken = _languages(named)
     indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
     unused = {
-        each.column: each.kind.value if each.distinct > 1 else "always the same"
+        each.column: each.kind.name if each.distinct > 1 else "always the same"
         for each in others
         if each.name not in indexed
     }
@@ -141,7 +140,7 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
 def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
     """Remarks on fields of which only a part is times."""
     for each in profiles:
-        if each.kind in {Kind.SHORT, Kind.IDENTIFIER, Kind.MIXED} and (reason := describe_times(each.values)):
+        if each.kind in {SHORT, IDENTIFIER, MIXED} and (reason := describe_times(each.values)):
             yield "no times", f"{each.column}: {reason}"
 
 
@@ -188,7 +187,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
     others = [each for each in profiles if each is not id_]
     # In rankstream's own form an id is no title, however much it looks like one.
     title = fixed[TITLE] if TITLE in fixed else roles.find_title(others, text, id_ if TEXT not in fixed else None)
-    if title is None and TEXT not in fixed and text is not None and text.words < PROSE and text.kind is Kind.SHORT:
+    if title is None and TEXT not in fixed and text is not None and text.words < MANY_WORDS and text.kind is SHORT:
         # The longest text of documents without others is a name.
         title, text = text, None
     created, updated = roles.find_times(profiles, now)
@@ -262,15 +261,12 @@ def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *
     formats: dict[str, Form] = {}
     html, markdown = [], []
     for each in profiles:
-        if each.kind is Kind.TIME and each.time:
-            formats[each.name] = each.time
-        elif each.kind in {Kind.NUMBER, Kind.BOOLEAN} and each.number is not None and each not in named.values():
-            formats[each.name] = each.number
-        elif each.sign is not None and each not in named.values():
-            formats[each.name] = each.sign
-        elif markup and each.kind in {Kind.PROSE, Kind.SHORT}:
+        told = each.kind is TIME or (each not in named.values() and (each.kind is not IDENTIFIER or each.form in LISTS))
+        if each.form and told:
+            formats[each.name] = each.form
+        elif markup and each.kind in {PROSE, SHORT}:
             html += [each.name] if each.html >= _MARKED else []
-            markdown += [each.name] if each.kind is Kind.PROSE and each.markdown >= 0.3 else []
+            markdown += [each.name] if each.kind is PROSE and each.markdown >= 0.3 else []
     marked = {"html": html, "markdown": markdown}
     return {"formats": formats} | {name: {"fields": fields} for name, fields in marked.items() if fields}
 
@@ -300,29 +296,22 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     """The fields that are searched, read by the models, and filtered."""
     usable = [each for each in others if _INDEXED.fullmatch(each.name)]
     weights = {name: weight for name, weight in ((TITLE, 2.0), (TEXT, 1.0)) if name in named}
-    if "id" in named and named["id"].kind is Kind.IDENTIFIER:
+    if "id" in named and named["id"].kind is IDENTIFIER:
         weights["id"] = 2.0
     searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
-    weights |= {each.name: roles.weigh(each) for each in searched}
-    prose = [each for each in searched if each.kind is Kind.PROSE and each.presence >= 0.2]
+    weights |= {each.name: each.weight for each in searched}
+    prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
     contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
     read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
-    indexes = {each.name: _index(each) for each in usable if roles.worth_filtering(each)}
+    indexes = {each.name: each.index for each in usable if each.index is not None}
     for each in usable:
         for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
-            if roles.worth_filtering(member) and member.number is None and member.kind is not Kind.TIME:
-                indexes[f"{each.name}[].{member.column}"] = _index(member)
+            if member.index is not None and member.form is None:
+                indexes[f"{each.name}[].{member.column}"] = member.index
     indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
     return {
         "search_fields": weights,
         "read_fields": [TITLE, *read, TEXT] if read else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
-
-
-def _index(each: FieldProfile) -> str:
-    if each.kind is Kind.NUMBER:
-        whole = each.number == "integer" or all(type(value) is int for value in each.values)
-        return "integer" if whole else "float"
-    return _KINDS.get(each.kind, "keyword")

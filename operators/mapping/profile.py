@@ -3,14 +3,15 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum, auto
 from functools import cached_property
 from html import unescape
-from statistics import fmean
+from statistics import fmean, median_low
 from typing import Any, Final, Self
 
-from operators.mapping.formats import Form, read_seconds, recognise_list, recognise_number, recognise_times, split_list
+from operators.mapping import formats
+from operators.mapping.formats import NUMBERS, Form
 from schemas.filters import FIELD
+from schemas.settings.delivery import LISTS
 
 MOST: Final = 5000
 """Documents of a sample at most."""
@@ -22,7 +23,7 @@ _DEEPEST: Final = 4
 """Objects within each other whose fields are profiled."""
 
 _MOSTLY: Final = 0.8
-PROSE: Final = 8.0
+MANY_WORDS: Final = 8.0
 """Mean number of words from which texts are prose."""
 
 _TAG: Final = re.compile(
@@ -34,31 +35,47 @@ _ENTITY: Final = re.compile(r"&(?:[a-z]{2,8}\d?|#\d{2,5}|#x[0-9a-f]{2,5});", re.
 _MARKDOWN: Final = re.compile(
     r"(?m)^#{1,6} \S|^```|\[[^\]\n]+\]\([^)\s]+\)|\*\*[^*\n]+\*\*|^\|[ :-]*-{3,}|^(?:[-*+]|\d+\.) .*\n(?:[-*+]|\d+\.) "
 )
-_URL: Final = re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.IGNORECASE)
-_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE)
-_KEY: Final = re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE)
-_MEASURE: Final = re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.IGNORECASE)
 _IDENTIFIER: Final = re.compile(r"(?=.*\d)[^\W_]+(?:[ ._/+-]{1,2}[^\W_]+){0,5}")
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-class Kind(StrEnum):
-    """The kind of a field's values."""
+@dataclass(frozen=True)
+class Kind:
+    """A kind of values, and the use of a field that has such.
 
-    MIXED = auto()
-    OBJECTS = auto()
-    BOOLEAN = auto()
-    NUMBER = auto()
-    TIME = auto()
-    URL = auto()
-    EMAIL = auto()
-    KEY = auto()
-    """UUIDs and digests, which nobody types."""
-    IDENTIFIER = auto()
-    """Numbers of parts and articles, which people search for."""
-    MEASURE = auto()
-    SHORT = auto()
-    PROSE = auto()
+    `identifies` is the field's score as an id, None: it is none. `index` is the type of the index that filters by it;
+    `shared`: it is worth one only if documents share values. `weight` is that of its words in a search; 0: none.
+    """
+
+    name: str
+    identifies: float | None = None
+    index: str | None = None
+    shared: bool = False
+    weight: float = 0.0
+
+
+MIXED: Final = Kind("mixed")
+OBJECTS: Final = Kind("objects")
+BOOLEAN: Final = Kind("boolean", None, "bool")
+TIME: Final = Kind("time", -1.5, "datetime")
+NUMBER: Final = Kind("number", 0.6, "float")
+URL: Final = Kind("url", 0.2)
+EMAIL: Final = Kind("email", 0.0, "keyword", shared=True)
+KEY: Final = Kind("key", 0.8, "keyword", shared=True)
+"""UUIDs and digests, which nobody types."""
+IDENTIFIER: Final = Kind("identifier", 0.5, "keyword", weight=2.0)
+"""Numbers of parts and articles, which people search for."""
+MEASURE: Final = Kind("measure", None, "keyword", shared=True)
+SHORT: Final = Kind("short", 0.4, "keyword", shared=True, weight=1.0)
+PROSE: Final = Kind("prose", weight=1.0)
+
+_WRITTEN: Final = {
+    URL: re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.IGNORECASE),
+    EMAIL: re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
+    KEY: re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE),
+    MEASURE: re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.IGNORECASE),
+}
+"""Kinds that are known by a pattern of most texts."""
 
 
 def quote_name(name: str) -> str:
@@ -106,8 +123,6 @@ class FieldProfile:
     rows: dict[int, Any] = field(default_factory=dict)
     listed: bool = False
     name: str = ""
-    sign: str | None = None
-    """The sign between the values of lists that are texts."""
 
     @property
     def column(self) -> str:
@@ -163,20 +178,18 @@ class FieldProfile:
         return sum(_MARKDOWN.search(text) is not None for text in plain) / max(1, len(plain))
 
     @cached_property
-    def time(self) -> Form | None:
-        """The format of its times, or several; "" is rankstream's own, None says that they are no times."""
-        return recognise_times(self.values)
-
-    @cached_property
-    def number(self) -> str | None:
-        """The format of its numbers or booleans that are texts; None if they are no such texts."""
-        return recognise_number(self.texts) if self.texts and len(self.texts) == len(self.values) else None
+    def form(self) -> Form | None:
+        """The format of its times, numbers, booleans or lists; "" is that of rankstream's own times, None JSON's."""
+        time = formats.recognise_times(self.values) if not self.listed else None
+        return formats.recognise_number(self.texts) if time is None and len(self.texts) == len(self.values) else time
 
     @cached_property
     def seconds(self) -> dict[int, float]:
         """Its times in Unix seconds, by the numbers of the documents."""
         return {
-            row: time for row, value in self.rows.items() if (time := read_seconds(self.time or "", value)) is not None
+            row: time
+            for row, value in self.rows.items()
+            if (time := formats.read_seconds(self.form or "", value)) is not None
         }
 
     def precedes(self, other: Self) -> bool:
@@ -197,24 +210,42 @@ class FieldProfile:
         """The kind of its values."""
         types = set(map(type, self.values))
         if types & {dict, list}:
-            return Kind.OBJECTS
-        if types == {bool} or self.number == "boolean":
-            return Kind.BOOLEAN
-        if self.time is not None and not self.listed:
-            return Kind.TIME
-        if types <= {int, float} or self.number is not None:
-            whole = types == {int} or self.number == "integer"
-            return Kind.IDENTIFIER if whole and self._counts_articles() else Kind.NUMBER
+            return OBJECTS
+        if types == {bool} or self.form == "boolean":
+            return BOOLEAN
+        if self.form is not None and self.form not in (*NUMBERS, *LISTS):
+            return TIME
+        if types <= {int, float} or self.form in NUMBERS:
+            return IDENTIFIER if self._is_whole and self._counts_articles() else NUMBER
         if types != {str}:
-            return Kind.MIXED
+            return MIXED
         if self.html > 0.2 and self.words > 2:
-            return Kind.PROSE
-        for kind, pattern in ((Kind.URL, _URL), (Kind.EMAIL, _EMAIL), (Kind.KEY, _KEY), (Kind.MEASURE, _MEASURE)):
-            if self.share(pattern.fullmatch) >= _MOSTLY:
-                return kind
-        if self.words >= PROSE:
-            return Kind.PROSE
-        return Kind.IDENTIFIER if self.share(_is_identifier) >= _MOSTLY else Kind.SHORT
+            return PROSE
+        written = (kind for kind, pattern in _WRITTEN.items() if self.share(pattern.fullmatch) >= _MOSTLY)
+        if (kind := next(written, None)) is not None or self.words >= MANY_WORDS:
+            return kind or PROSE
+        return IDENTIFIER if self.share(_is_identifier) >= _MOSTLY else SHORT
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.form == "integer" or set(map(type, self.values)) == {int}
+
+    @cached_property
+    def index(self) -> str | None:
+        """The type of the index that filters by it; None for a field whose values are not worth one."""
+        kind, values = self.kind, len(self.values) if self.listed else len(self.rows)
+        few = self.distinct <= max(10, 0.7 * values) and self.words < MANY_WORDS
+        if self.distinct < 2 or (kind.shared and not (few and max(map(len, self.texts)) <= 256)):
+            return None
+        return "integer" if kind is NUMBER and self._is_whole else kind.index
+
+    @cached_property
+    def weight(self) -> float:
+        """The weight of its words in a search; 0 for a field that nobody searches: names must tell documents apart."""
+        if self.kind is not SHORT:
+            return self.kind.weight
+        named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
+        return SHORT.weight * (self.distinct >= 5 and named > 0.8 and median_low(map(len, self.texts)) > 3)
 
     def _counts_articles(self) -> bool:
         """True for long whole numbers, nearly all different, which do not follow one another."""
@@ -257,7 +288,7 @@ def profile(documents: Sequence[Mapping[str, Any]]) -> list[FieldProfile]:
 def _split(each: FieldProfile) -> None:
     """Make lists of the texts that are some."""
     texts = [value for value in list(each.rows.values())[:_MOST_VALUES] if isinstance(value, str)]
-    sign = recognise_list(texts) if len(texts) == min(len(each.rows), _MOST_VALUES) else None
-    if sign is not None and recognise_times(texts) is None and recognise_number(texts) is None:
-        each.rows = {row: split_list(sign, str(value)) for row, value in each.rows.items()}
-        each.sign, each.listed = sign, True
+    sign = formats.recognise_list(texts) if len(texts) == min(len(each.rows), _MOST_VALUES) else None
+    if sign is not None and formats.recognise_times(texts) is None and formats.recognise_number(texts) is None:
+        each.rows = {row: formats.split_list(sign, str(value)) for row, value in each.rows.items()}
+        each.form, each.listed = sign, True

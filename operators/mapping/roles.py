@@ -14,12 +14,11 @@ Rules:
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import median_low
 from typing import Final
 
 from operators.mapping.formats import read_value
 from operators.mapping.languages import is_language
-from operators.mapping.profile import PROSE, FieldProfile, Kind, count_words
+from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 
 _ID_NAMES: Final = re.compile(r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id", re.IGNORECASE)
 _ID_ENDS: Final = re.compile(r".*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code)")
@@ -73,34 +72,22 @@ def find_id(fields: Sequence[FieldProfile]) -> FieldProfile | None:
 
 
 def _may_name(each: FieldProfile) -> bool:
-    if each.presence < _ALL or each.uniqueness < 0.8 or each.listed or each.number in {"decimal", "decimal_comma"}:
+    if each.presence < _ALL or each.uniqueness < 0.8 or each.listed or each.form in ("decimal", "decimal_comma"):
         return False
     if any(not isinstance(value, str | int) or isinstance(value, bool) for value in each.values):
         return False
-    if each.kind in {Kind.PROSE, Kind.BOOLEAN, Kind.OBJECTS, Kind.MEASURE, Kind.MIXED}:
-        return False
-    return all(len(text) <= 256 and len(text.split()) == 1 for text in each.texts)
-
-
-_ID_KINDS: Final = {
-    Kind.KEY: 0.8,
-    Kind.NUMBER: 0.6,
-    Kind.IDENTIFIER: 0.5,
-    Kind.SHORT: 0.4,
-    Kind.URL: 0.2,
-    Kind.TIME: -1.5,
-}
+    return each.kind.identifies is not None and all(len(text) <= 256 and len(text.split()) == 1 for text in each.texts)
 
 
 def _id_score(each: FieldProfile) -> float:
     named = 2.0 if each.has_name(_ID_NAMES) else 0.8 if each.has_name(_ID_ENDS) else 0.0
     place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
-    return 4 * each.uniqueness + named + _ID_KINDS.get(each.kind, 0.0) - place
+    return 4 * each.uniqueness + named + (each.kind.identifies or 0.0) - place
 
 
 def find_text(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     """The field with the most words; None if no field has three on average."""
-    texts = [each for each in fields if each.kind in {Kind.PROSE, Kind.SHORT} and not each.listed and each.words >= 3]
+    texts = [each for each in fields if each.kind in {PROSE, SHORT} and not each.listed and each.words >= 3]
     return max(texts, key=lambda each: each.words * each.presence, default=None)
 
 
@@ -112,12 +99,12 @@ def find_title(
     best = max(scores, key=scores.__getitem__, default=None)
     if best is not None and scores[best] >= _LEAST_TITLE:
         return best
-    return id_ if id_ is not None and id_.kind is Kind.SHORT and text is not None else None
+    return id_ if id_ is not None and id_.kind is SHORT and text is not None else None
 
 
 def _may_be_title(each: FieldProfile) -> bool:
     """True for short texts that tell documents apart; those of a field that is called a title may repeat: jobs do."""
-    if each.kind not in {Kind.PROSE, Kind.SHORT, Kind.IDENTIFIER} or each.listed or not each.texts:
+    if each.kind not in {PROSE, SHORT, IDENTIFIER} or each.listed or not each.texts:
         return False
     different = 0.05 if each.has_name(_TITLES) and each.words >= 1.5 else 0.5
     return each.words <= _MOST_TITLE and each.presence >= 0.5 and each.uniqueness >= different
@@ -128,7 +115,7 @@ def _title_score(each: FieldProfile, text: FieldProfile | None) -> float:
     named = float(each.has_name(_TITLES))
     repeated = _repetition(each, text) if text is not None else 0.0
     long = max(0.0, each.words - 12) / 10
-    identifiers = float(each.kind is Kind.IDENTIFIER)
+    identifiers = float(each.kind is IDENTIFIER)
     return each.uniqueness + each.presence + named + repeated - slug - long - identifiers - 0.02 * each.position
 
 
@@ -144,7 +131,7 @@ def _repetition(title: FieldProfile, text: FieldProfile) -> float:
 
 def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile | None, FieldProfile | None]:
     """The fields with the times of creation and of the last change; `now` in Unix seconds."""
-    times = [each for each in fields if each.kind is Kind.TIME and each.presence >= 0.5]
+    times = [each for each in fields if each.kind is TIME and each.presence >= 0.5]
     created = next((each for each in times if each.has_name(_CREATED)), None)
     updated = next((each for each in times if each.has_name(_UPDATED) and each is not created), None)
     others = [each for each in times if each is not created and each is not updated and not each.future(now)]
@@ -183,47 +170,20 @@ def _names_namespaces(each: FieldProfile) -> bool:
 def find_points(fields: Sequence[FieldProfile]) -> dict[tuple[str, ...], dict[str, FieldProfile]]:
     """The points that two fields with degrees are, by the names before them: those of objects, and what both share."""
     found: dict[tuple[str, ...], dict[str, FieldProfile]] = {}
-    for each in (each for each in fields if each.kind is Kind.NUMBER and not each.listed):
-        numbers = [read_value(each.number, value) if each.number else value for value in each.values]
+    for each in (each for each in fields if each.kind is NUMBER and not each.listed):
+        numbers = [read_value(each.form, value) if each.form else value for value in each.values]
         for half, (most, names) in _DEGREES.items():
             if (named := names.fullmatch(each.names[-1])) and all(abs(number) <= most for number in numbers):
                 found.setdefault((*each.names[:-1], named[1].strip("_- ").lower()), {})[half] = each
     return {before: halves for before, halves in found.items() if len(halves) == len(_DEGREES)}
 
 
-def worth_filtering(each: FieldProfile) -> bool:
-    """True for a field whose values are worth an index: numbers, times, and texts that several documents share."""
-    if each.distinct < 2:
-        return False
-    if each.kind in {Kind.BOOLEAN, Kind.NUMBER, Kind.TIME, Kind.IDENTIFIER}:
-        return True
-    if each.kind not in {Kind.SHORT, Kind.MEASURE, Kind.EMAIL, Kind.KEY} or each.words >= PROSE:
-        return False
-    values = len(each.values) if each.listed else len(each.rows)
-    return each.distinct <= max(10, 0.7 * values) and max(map(len, each.texts)) <= 256
-
-
 def rank_searched(fields: Iterable[FieldProfile]) -> list[FieldProfile]:
     """The fields whose words people search for, those first that say most about most documents."""
-    worth = filter(_worth_searching, fields)
+    worth = (each for each in fields if each.weight)
     return sorted(
-        worth, key=lambda each: (-weigh(each), -each.presence * min(1.0, each.uniqueness * 10), each.position)
+        worth, key=lambda each: (-each.weight, -each.presence * min(1.0, each.uniqueness * 10), each.position)
     )
-
-
-def _worth_searching(each: FieldProfile) -> bool:
-    """True for identifiers, prose, and names that tell documents apart."""
-    if each.kind in {Kind.IDENTIFIER, Kind.PROSE}:
-        return True
-    if each.kind is not Kind.SHORT or each.distinct < 5:
-        return False
-    named = each.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
-    return median_low(map(len, each.texts)) > 3 and named > 0.8
-
-
-def weigh(each: FieldProfile) -> float:
-    """The weight of a field that is searched."""
-    return 2.0 if each.kind is Kind.IDENTIFIER else 1.0
 
 
 def find_variants(
@@ -249,8 +209,8 @@ def find_variants(
         values = ([str(each.rows.get(row, same.get((each, content[row])))) for each in fields] for row in equal)
         return len({(content[row], *found) for row, found in zip(equal, values, strict=True)})
 
-    words = [each for each in shared if each.kind in {Kind.SHORT, Kind.MEASURE}]
-    numbers = [each for each in shared if each.kind in {Kind.NUMBER, Kind.IDENTIFIER}]
+    words = [each for each in shared if each.kind in {SHORT, MEASURE}]
+    numbers = [each for each in shared if each.kind in {NUMBER, IDENTIFIER}]
     chosen = list[FieldProfile]()
     for each in sorted(words, key=count_apart, reverse=True):
         if count_apart(*chosen, each) > count_apart(*chosen):
