@@ -1,8 +1,10 @@
 """`rankstream config` and `rankstream schema`: the configuration in effect, by which commands begin, and contracts."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
@@ -17,6 +19,7 @@ from schemas.texts import json_line
 
 _INDENT: Final = "  "
 
+_PLAIN: Final = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)*|\.{0,2}/[\w./-]+")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 """Plain words that YAML does not read as texts."""
 
@@ -47,28 +50,34 @@ def config(config: Config = None, as_json: Json = False) -> None:
             say(out, line)
 
 
-def yaml_lines(values: Iterable[EffectiveValue]) -> Iterator[str]:
-    """The values as YAML of a configuration file; secrets, and sections of nothing else, are comments."""
+def yaml_lines(
+    values: Iterable[EffectiveValue], notes: Mapping[tuple[Any, ...], Sequence[str]] = MappingProxyType({})
+) -> Iterator[str]:
+    """The values as YAML of a configuration file; secrets, and sections of nothing else, are comments.
+
+    `notes` are lines above the value, or the section, at a path.
+    """
     values = list(values)
-    shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path))}
-    open_sections: tuple[Any, ...] = ()
+    shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path) + 1)}
+    before: tuple[Any, ...] = ()
     for path, value, source, secret in values:
         if secret and value is None:
             continue
-        sections = path[:-1]
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sections, open_sections, strict=False)))
-        for depth in range(shared, len(sections)):
-            yield f"{_INDENT * depth}{'' if sections[: depth + 1] in shown else '# '}{_write(sections[depth])}:"
-        open_sections = sections
-        came = "" if source == "default" else f"  # {source}"
-        yield f"{_INDENT * len(sections)}{'# ' if secret else ''}{_write(path[-1])}: {_write(value)}{came}"
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path[:-1], before, strict=False)))
+        for depth in range(shared, len(path)):
+            begin, indent = path[: depth + 1], _INDENT * depth
+            yield from (f"{indent}{line}" for line in notes.get(begin, ()))
+            came = "" if source == "default" else f"  # {source}"
+            said = f" {_write(value)}{came}" if begin == path else ""
+            yield f"{indent}{'' if begin in shown else '# '}{_write(path[depth])}:{said}"
+        before = path[:-1]
 
 
 def _write(value: Any) -> str:
-    if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     # JSON is YAML.
-    return json_line(value)
+    return f"[{', '.join(map(_write, value))}]" if isinstance(value, list) else json_line(value)
 
 
 Contract = Literal["config", "query", "result", "document", "deletion", "dead-letter", "pool", "rule", "asyncapi"]

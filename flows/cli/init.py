@@ -1,23 +1,23 @@
 """`rankstream init`: a look at somebody's documents becomes a commented configuration."""
 
 import json
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import yaml
 from rich.console import Console
 
+from flows.cli.config import yaml_lines
 from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
 from flows.cli.records import Records
 from flows.cli.samples import SERVERS, Sample
 from operators.mapping.inference import ROLES, DocumentMapping
 from operators.mapping.profile import MOST
 from schemas.errors import ConfigError, InputError
-from schemas.fields import merge_objects
+from schemas.fields import leaves, merge_objects
+from schemas.settings.reading import EffectiveValue
 from schemas.texts import printable
 
 _REASONS: Final = 3
@@ -179,34 +179,19 @@ def _counts(found: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count}" for name, count in found[:_LISTED]) + more
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes a text plain only if every version of YAML reads it as a text."""
-
-
-_PLAIN: Final = re.compile(r"[A-Za-z][\w.-]*(?: [\w.-]+)*|\.{0,2}/[\w./-]+")
-_Dumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style=None if _PLAIN.fullmatch(text) else '"'
-    ),
-)
-
-
 def write_yaml(mapping: DocumentMapping, sample: Sample) -> str:
     """The configuration of the documents of a sample, with comments."""
     notes = _notes(mapping) | (_OTHERS if sample.layout is not None else {})
     namespace = {"namespace": mapping.namespaces[0][0]} if mapping.namespaces else {}
-    sections = merge_objects(sample.sections, {**mapping.settings(), "defaults": namespace})
+    given = merge_objects(sample.sections, {**mapping.settings(), "defaults": namespace})
+    sections = {name: section for name, section in given.items() if section}
     lines = _comment(
         f"Made by `rankstream init` from {mapping.total} documents of {sample.name} ({sample.form}). Change what is"
         " wrong: all keys are in docs/reference/configuration.md, and `rankstream check` says if they fit."
     )
-    for name, section in sections.items():
-        if section:
-            lines += ["", f"{name}:"]
-        for key, value in section.items():
-            entry = yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
-            lines += [f"  {line}" for line in (*_comment(notes.get(key, "")), *entry.splitlines())]
+    above: dict[tuple[str, ...], list[str]] = {(name,): [""] for name in sections}
+    above |= {(name, key): _comment(notes[key]) for name in sections for key in sections[name] if key in notes}
+    lines += yaml_lines((EffectiveValue(*each, "default", False) for each in leaves(sections)), above)
     for part, remark in mapping.remarks:
         lines += ["", *_comment(f"{part}: {remark}")]
     return "\n".join(lines) + "\n"

@@ -312,6 +312,6 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
     return {
         "search_fields": weights,
-        "read_fields": [TITLE, *read, TEXT] if read else None,
+        "read_fields": [*dict.fromkeys((TITLE, *read, TEXT))] if read else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
