@@ -12,7 +12,7 @@ Rules:
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -41,12 +41,12 @@ _MOST_LANGUAGES: Final = 8
 _MARKED: Final = 0.01
 """Share of texts with markup from which a field is read as such."""
 
-_TIERS: Final = frozenset({"public", "internal", "confidential", "restricted"})
-_MEANT: Final = {"op": {"upsert", "delete", "patch", "delete_where"}, "classification": _TIERS}
-"""Values that these fields may have: any other hides a document, or has it refused."""
-
-_PLACES: Final = frozenset({"collection", "destination", "vector", "schema_version"})
-"""Fields that place a document, or are no part of it: those of another program mean something else."""
+_MEANT: Final = {
+    "op": {"upsert", "delete", "patch", "delete_where"},
+    "classification": {"public", "internal", "confidential", "restricted"},
+    **dict.fromkeys(("collection", "destination", "vector", "schema_version"), set[str]()),
+}
+"""Values that these fields may have: any other hides a document, has it refused, or places it. None is a place."""
 
 _OWN: Final = frozenset(DocumentEvent.model_fields)
 _INDEXED: Final = re.compile(r"(?!_)[\w-]+(?:\.[\w-]+)*")
@@ -106,11 +106,11 @@ def infer(
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     bm25, spoken = _languages(named)
     indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
-    unused = {
-        each.column: each.kind.name if each.distinct > 1 else "always the same"
+    unused = [
+        f"{each.column} ({each.kind.name if each.distinct > 1 else 'always the same'})"
         for each in others
         if each.name not in indexed
-    }
+    ]
     section = {
         "envelope": "debezium" if debezium else None,
         "columns": {name: column for name, column in columns.items() if name != column},
@@ -145,13 +145,13 @@ def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str
 
 
 def _describe_rows(
-    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Mapping[str, str]
+    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Remarks on fields that are only returned, with their kind, and on documents that are refused, or no other's."""
     if (id_ := named.get("id")) is None:
         yield "id", "made of the content: no field is another one in each document"
     if unused:
-        yield "only shown", ", ".join(f"{name} ({why})" for name, why in unused.items())
+        yield "only shown", ", ".join(unused)
     if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
         yield "twice", f"{repeated} documents have the id of another one: the last, or the newest, stays"
     if empty := len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}):
@@ -206,15 +206,19 @@ def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
 
 def _name(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> None:
     """Give each field its name in the index."""
-    taken = {*named, *(each.names[0] for each in profiles)}
+    taken = {*named, *_OWN, *(each.names[0] for each in profiles)}
     for each in profiles:
         each.name = each.column
         if _means_other(each, named) or not INDEXABLE.fullmatch(each.column):
-            plain = re.sub(r"[^\w-]+", "_", nfc(".".join(each.names))).strip("_") or "field"
-            each.name = plain if plain not in taken | _OWN else f"own_{plain}"
+            each.name = _free_name(".".join(each.names), taken)
             taken.add(each.name)
     for role, each in named.items():
         each.name = role
+
+
+def _free_name(said: str, taken: Set[str]) -> str:
+    plain = re.sub(r"[^\w-]+", "_", nfc(said)).strip("_") or "field"
+    return plain if plain not in taken else f"own_{plain}"
 
 
 def _join_points(profiles: Sequence[FieldProfile]) -> dict[str, list[FieldProfile]]:
@@ -224,8 +228,7 @@ def _join_points(profiles: Sequence[FieldProfile]) -> dict[str, list[FieldProfil
         if not shared and above and all(each.name == ".".join((*above, half)) for half, each in halves.items()):
             name = ".".join(above)
         else:
-            plain = re.sub(r"[^\w-]+", "_", f"{shared}_location" if shared else "location")
-            name = plain if plain not in taken else f"own_{plain}"
+            name = _free_name(f"{shared}_location", taken)
             for half, each in halves.items():
                 each.name = f"{name}.{half}"
         points[name] = [*halves.values()]
@@ -239,7 +242,8 @@ def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:
         return True
     if name not in _OWN:
         return False
-    if len(each.names) > 1 or name in _PLACES or (name in _MEANT and not set(map(str, each.values)) <= _MEANT[name]):
+    meant = _MEANT.get(name)
+    if len(each.names) > 1 or (meant is not None and not meant.issuperset(map(str, each.values))):
         return True
     return not all(_is_valid(name, value) for value in list(each.rows.values())[:500])
 
