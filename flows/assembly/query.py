@@ -1,5 +1,7 @@
 """The parts that decide about queries and documents before any backend is called, made of the settings."""
 
+from functools import lru_cache
+
 from operators.access.indexes import ORDERING
 from operators.delivery import credentials
 from operators.experiments.impression import TokenCodec
@@ -82,7 +84,7 @@ def _secret(settings: Settings) -> str | None:
 
 def planner(settings: Settings) -> Planner:
     """Plans how queries are ranked."""
-    chat = settings.chat.kind != "none"
+    chat, names = settings.chat.kind != "none", own_names(settings)
     analysers = (settings.qdrant.bm25, *settings.qdrant.analysers.values())
     return Planner(
         settings.profiles,
@@ -94,6 +96,8 @@ def planner(settings: Settings) -> Planner:
         field_map(settings),
         settings.kafka.topics.rules is not None,
         frozenset(name for each in analysers for name in (each.language, *each.languages.values())),
+        # Each field of each candidate is looked up.
+        lru_cache(1024)(names.own) if names is not None else str,
     )
 
 

@@ -44,7 +44,7 @@ _MARKED: Final = 0.01
 _MEANT: Final = {
     "op": {"upsert", "delete", "patch", "delete_where"},
     "classification": {"public", "internal", "confidential", "restricted"},
-    **dict.fromkeys(("collection", "destination", "vector", "schema_version"), set[str]()),
+    **{name: set() for name in ("collection", "destination", "vector", "schema_version")},
 }
 """Values that these fields may have: any other hides a document, has it refused, or places it. None is a place."""
 

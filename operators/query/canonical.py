@@ -132,6 +132,7 @@ class Query:
             explain=event.explain,
             understood=understood,
             visible=partial(hide, hidden=plan.hidden),
+            own_name=plan.own_name,
         )
 
 

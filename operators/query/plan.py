@@ -1,7 +1,7 @@
 """Plans: the recipe of each query, with the query's overrides."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Final
@@ -35,7 +35,7 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
-    `languages` are those of the documents.
+    `languages` are those of the documents; `own_name` is the name that a field has in them.
     """
 
     name: str
@@ -49,13 +49,15 @@ class RankingPlan:
     returned: Returned | None = None
     hidden: tuple[str, ...] = ()
     languages: frozenset[str] = frozenset()
+    own_name: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)
 class Planner:
     """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything.
 
-    `rules`: there are rules, and so queries may try some. `languages` are those of the documents.
+    `rules`: there are rules, and so queries may try some. `languages` are those of the documents, and `own_name` is the name
+    that a field has in them.
     """
 
     profiles: Mapping[str, Profile]
@@ -67,6 +69,7 @@ class Planner:
     fields: FieldMap = SAME
     rules: bool = True
     languages: frozenset[str] = frozenset()
+    own_name: Callable[[str], str] = str
     _overridden: BoundedCache[tuple[str, str], Recipe] = field(
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
@@ -143,6 +146,7 @@ class Planner:
             reduce(Returned.over, parts) if parts else None,
             hidden,
             self.languages,
+            self.own_name,
         )
 
     def _check_rules(self, rules: Mapping[str, Any], policy: SourcePolicy, hidden: Sequence[str]) -> None:

@@ -1,12 +1,12 @@
 """Properties: the numbers, dates, sizes and words that a document's own fields and texts say of a wish.
 
-A field of a payload is meant by a limit for its name (`price`, `width_cm`), for the unit in its name or value, and for
-words of the query. The whole text is read where no such field is there. Names that begin with an underscore, and the
-fields by which rankstream works, say nothing of a document.
+A field of a payload is meant by a limit for its name in the index or in documents (`price`, `width_cm`, `Preis (€)`),
+for the unit in its name or value, and for words of the query. The whole text is read where no such field is there.
+Names that begin with an underscore, and the fields by which rankstream works, say nothing of a document.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -66,7 +66,9 @@ _BESIDE: Final = 2
 _JOINING: Final = frozenset(":-(")
 """Signs that may be between them."""
 
-_NAME: Final = re.compile(r"(?<![A-Za-z])(?:m|ft)[2²]|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
+_NAME: Final = re.compile(
+    r"(?i:km/h)|[$€£¥%″]|°[CF]|(?<![A-Za-z])(?:m|ft)[2²]|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+"
+)
 _DATE: Final = re.compile(
     r"(?P<day>[0-9]{1,2}\.[0-9]{1,2}\.)?(?P<year>[0-9]{4})(?(day)|-[0-9]{2}(?:-[0-9]{2})?)(?![0-9])"
 )
@@ -157,7 +159,7 @@ def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[
 class Subject:
     """The subject of a limit or an order: its unit, the subjects that it names, and other words of the query.
 
-    `bare`: it is a number, and nothing says of what.
+    `bare`: it is a number, and nothing says of what. `own_name` is the name that a field has in documents.
     """
 
     unit: Unit | None
@@ -166,9 +168,10 @@ class Subject:
     others: frozenset[str]
     limit: Limit | None
     bare: bool
+    own_name: Callable[[str], str] = str
 
     @classmethod
-    def of(cls, wish: Limit | Order, text: str | None) -> "Subject":
+    def of(cls, wish: Limit | Order, text: str | None, own_name: Callable[[str], str] = str) -> "Subject":
         """The subject of a wish; `text` is the rest of the query."""
         said = [simplify(each) for each in wish.about]
         unit = unit_of(wish.unit) if isinstance(wish, Limit) else None
@@ -181,12 +184,17 @@ class Subject:
             about = frozenset({"price" if bare else "date"})
         nouns = frozenset(each for each in said if not subjects_of(each))
         others = frozenset(each.text for each in tokenize(text or "") if each.text.isalpha())
-        return cls(unit, about, nouns, others, wish if isinstance(wish, Limit) else None, bare)
+        return cls(unit, about, nouns, others, wish if isinstance(wish, Limit) else None, bare, own_name)
 
     @property
     def exact(self) -> bool:
         """True if it is about one value, such as a size, in place of bounds."""
         return self.limit is not None and self.limit.value is not None
+
+    def names(self, path: str) -> str:
+        """The names of a field, in the index and in documents."""
+        own = self.own_name(path)
+        return path if own == path else f"{path} {own}"
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -202,7 +210,7 @@ class Subject:
 
     def strength(self, path: str, values: Sequence[Value]) -> int:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
-        words = _words_in(path)
+        words = _words_in(self.names(path))
         subjects = frozenset().union(*map(subjects_of, words))
         if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
             return 0
@@ -211,11 +219,12 @@ class Subject:
         shared = len(subjects & self.about) or int(any(is_alike(word, noun) for word in words for noun in self.nouns))
         said = [word for word in words if any(is_alike(word, other) for other in self.others)]
         # "CSAT under 3" and "closed after 2026-06-01" name the field.
-        called = (self.bare and not subjects and said == words) or (
+        every = (_words_in(name) for name in (path, self.own_name(path)))
+        called = (self.bare and not subjects and any(each and {*each} <= {*said} for each in every)) or (
             self.unit == DATE and any(len(each) > _SHORT for each in said)
         )
         named = bool(shared or called)
-        unit, kind = _unit_in(path), self.unit and self.unit.kind
+        unit, kind = _unit_in(self.names(path)), self.unit and self.unit.kind
         foreign = unit is not None and unit.kind != kind and not self.dated
         if not named and (foreign or (self.about and subjects)):
             return 0
@@ -233,7 +242,7 @@ class Subject:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
             return _day(value.value, self.limit) if self.unit == DATE else _year(value.value)
-        unit = _unit_in(path)
+        unit = _unit_in(self.names(path))
         number: float | None
         if isinstance(value.value, str):
             measures = _short_measures(value.value)
@@ -312,9 +321,10 @@ def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> lis
     """The values of the first field, or range, of these that a document has, as numbers where they are some."""
     said, range_ = list[Said](), list[str]()
     for path in paths:
-        if said and _range_of(path) != range_:
+        name = subject.names(path)
+        if said and _range_of(name) != range_:
             break
-        values, range_ = document.fields.get(path, []), _range_of(path)
+        values, range_ = document.fields.get(path, []), _range_of(name)
         if subject.exact:
             said += [simplify(str(each.value)) for each in values]
         else:

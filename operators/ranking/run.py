@@ -50,7 +50,7 @@ class Facts:
     nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay`
     are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the
     profile has no decay. `understood` are the query's wishes; `visible` leaves out the fields of a payload that the
-    query may not see.
+    query may not see, and `own_name` is the name that a field has in documents.
     """
 
     now: float | None = None
@@ -66,6 +66,7 @@ class Facts:
     explain: bool = False
     understood: tuple[Wish, ...] = ()
     visible: Callable[[Payload], Payload] = dict
+    own_name: Callable[[str], str] = str
 
 
 class ModelScores(NamedTuple):

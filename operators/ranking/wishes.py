@@ -95,7 +95,7 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     if not wishes or not candidates:
         return candidates
     documents = [Document(run.facts.visible(candidate.payload)) for candidate in candidates]
-    judged = [_judge(each, documents, run.facts.text) for each in wishes if not isinstance(each, Order)]
+    judged = [_judge(each, documents, run) for each in wishes if not isinstance(each, Order)]
     fails = [math.fsum(each.verdicts[at].fails for each in judged) for at in range(len(candidates))]
     failed = {
         candidate.id
@@ -118,15 +118,16 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
 
-def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
+def _judge(wish: Limit | Exclusion, documents: Sequence[Document], run: Run) -> _Judged:
     if isinstance(wish, Exclusion):
         return _Judged(wish, _exclude_all([each for each in _alternatives(wish.without) if each], documents))
-    subject = Subject.of(wish, text)
+    text, own_name = run.facts.text, run.facts.own_name
+    subject = Subject.of(wish, text, own_name)
     fields, said = _read(wish, subject, documents)
     if subject.dated and "date" in subject.about and not any(said):
         # A number that no word calls a year may be an amount, if that divides these documents.
         amount = wish.model_copy(update={"unit": None})
-        fields, values = _read(amount, Subject.of(amount, text), documents)
+        fields, values = _read(amount, Subject.of(amount, text, own_name), documents)
         if len({satisfies(amount, value) for each in values for value in each}) > 1:
             wish, said = amount, values
         else:
@@ -252,7 +253,7 @@ def _order(
     wish: Order, scores: Mapping[str, float], documents: Sequence[Document], similar: Set[str], run: Run
 ) -> _Ordered:
     """The shares of the `similar` candidates that have the order's field."""
-    subject = Subject.of(wish, run.facts.text)
+    subject = Subject.of(wish, run.facts.text, run.facts.own_name)
     fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
     field = next(iter(fields), INDEXED_AT if subject.dated else None)
     values = [

@@ -27,8 +27,15 @@ def page(nid: int, headline: str, body: str, **more: Any) -> Json:
 
 
 PAGES: Final = [
-    page(40, "Reset the router", "Hold the button for ten seconds.", section="setup", priority=3),
-    page(41, "Router lamps", "A red lamp of the router says that the line is down.", section="setup", priority=1),
+    page(40, "Reset the router", "Hold the button for ten seconds.", section="setup", priority=3, **{"Miete (€)": 25}),
+    page(
+        41,
+        "Router lamps",
+        "A red lamp of the router says that the line is down.",
+        section="setup",
+        priority=1,
+        **{"Miete (€)": 15},
+    ),
     page(42, "Paper jam", "Open the rear door of the printer.", section="care", priority=2),
 ]
 COLUMNS: Final = {
@@ -39,6 +46,7 @@ COLUMNS: Final = {
     "namespace": "tenant",
     "own_priority": "priority",
     "site": "title",
+    "monthly": "Miete (€)",
 }
 SECTIONS: Final = {
     "documents": {"columns": COLUMNS, "ids": "integer"},
@@ -131,6 +139,13 @@ def test_wishes_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ing
     result = ask(text="router", understood=[wish])
     assert [each["field"] for each in result["understood"]] == ["priority"]
     assert ask(text="router", understood=result["understood"])["understood"] == result["understood"]
+
+
+def test_a_limit_in_words_is_about_the_fields_of_the_export(asked: tuple[Ask, Callable[..., Ingested]]) -> None:
+    """The unit is in the name of the export alone."""
+    result = asked[0](text="router under 20 euro")
+    assert [each["field"] for each in result["understood"]] == ['"Miete (€)"']
+    assert [hit["id"] for hit in result["results"]][:2] == [41, 40]
 
 
 def test_errors_name_the_field_of_the_export(asked: tuple[Ask, Callable[..., Ingested]]) -> None:
