@@ -17,7 +17,7 @@ from rich.table import Table
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.config import begin
 from flows.cli.console.judgements import name_query
-from flows.cli.ingestion import read_to_ends
+from flows.cli.ingestion import read_topic
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
@@ -149,7 +149,7 @@ def _read(
 ) -> dict[str, dict[QueryIdentity, Written]]:
     """The last record of each query, by experiment."""
     found: dict[str, dict[QueryIdentity, Written]] = {name: {} for name in names}
-    for record in read_to_ends(client, topic, ENDS_TIMEOUT) if topic is not None else ():
+    for record in read_topic(client, topic, ENDS_TIMEOUT) if topic is not None else ():
         if record.value is None:
             continue
         try:

@@ -20,9 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.output import say
-from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
-from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
+from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
+from operators.delivery.replay import DeadLetter
 from operators.mapping.rows import id_of, read_row
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
@@ -105,23 +105,39 @@ def naming(where: object) -> Iterator[None]:
         raise InputError(error.kind, f"{where}: {error}") from error
 
 
-def read_to_ends(client: KafkaClient, topic: str, timeout: float, most: float = math.inf) -> Iterator[ConsumerRecord]:
-    """Yield the records of a topic up to its present ends; at most `most` with a value, as many of each partition.
+Moved = Callable[[int, int], None]
+"""Told (read, all) offsets from time to time."""
+
+
+def read_topic(client: KafkaClient, topic: str, timeout: float, most: float = math.inf) -> Iterator[ConsumerRecord]:
+    """Yield the records of a topic up to its present ends, as `read_to_ends` does."""
+    with closing(client.bounded_reader(topic)) as reader:
+        yield from read_to_ends(reader, timeout, most)
+
+
+def read_to_ends(
+    reader: TopicReader, timeout: float | None = None, most: float = math.inf, moved: Moved = lambda *_: None
+) -> Iterator[ConsumerRecord]:
+    """Yield the records from where a reader is up to the present ends; at most `most` with a value, as many of each
+    partition.
 
     Raises RetriableDelivery, and FatalDelivery if no record comes for `timeout` seconds.
     """
-    with closing(client.bounded_reader(topic)) as reader:
-        ends, heard = reader.ends(timeout), time.monotonic()
-        left = dict.fromkeys(ends, most / len(ends))
-        while any(left[number] > 0 and reader.positions()[number] < end for number, end in ends.items()):
-            for record in reader.poll(_POLL):
-                number = record.partition.partition
-                if record.offset < ends.get(number, 0) and left[number] > 0:
-                    left[number] -= record.value is not None
-                    yield record
-                heard = time.monotonic()
-            if time.monotonic() - heard > timeout:
-                raise FatalDelivery(f"{topic}: no record was read although the topic has more")
+    ends, begins, heard = reader.ends(timeout), reader.positions(), time.monotonic()
+    left, positions = dict.fromkeys(ends, most / len(ends)), begins
+    while any(left[number] > 0 and positions[number] < end for number, end in ends.items()):
+        for record in reader.poll(_POLL):
+            number = record.partition.partition
+            if record.offset < ends.get(number, 0) and left[number] > 0:
+                left[number] -= record.value is not None
+                yield record
+            heard = time.monotonic()
+        if timeout is not None and time.monotonic() - heard > timeout:
+            raise FatalDelivery(f"{reader.topic}: no record was read although the topic has more")
+        # A transaction's end is an offset without a record: only the position says that it is behind.
+        positions = reader.positions()
+        read = sum(min(positions[number], end) - begins[number] for number, end in ends.items())
+        moved(read, sum(ends.values()) - sum(begins.values()))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -157,8 +173,8 @@ def ingest(
             int(number): RejectedDocument(
                 place, (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message
             )
-            for letter in dead_letters(letters, lambda *_: None)
-            if letter is not None
+            for record in read_to_ends(letters)
+            if (letter := DeadLetter.of_record(record.key, record.value, record.headers or (), 0)) is not None
             for name, value in letter.headers
             if name == _HEADER
             for ingestion, number, place in [value.decode("utf-8", "replace").split(":", 2)]

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
+from flows.cli.ingestion import Moved, read_to_ends
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter, DeadLetterFilter, Position, Skip, Throttle, find_futile, to_record
@@ -35,32 +36,11 @@ from schemas.fields import unix_seconds
 from schemas.settings import Topics
 from schemas.texts import printable
 
-Moved = Callable[[int, int], None]
-"""Told (read, all) offsets from time to time."""
-
-_POLL: Final = 0.2
-
 
 def dead_letters(reader: TopicReader, report: Moved) -> Iterator[DeadLetter | None]:
     """Each dead letter that `reader`, at the topic's beginning, finds there now; None for a record that is none."""
-    begins, ends = reader.positions(), reader.ends()
-
-    def tell() -> None:
-        read = sum(min(positions[number], end) - begins[number] for number, end in ends.items())
-        report(read, sum(ends.values()) - sum(begins.values()))
-
-    positions = dict(begins)
-    while any(positions[number] < end for number, end in ends.items()):
-        for record in reader.poll(_POLL):
-            number = record.partition.partition
-            if record.offset < ends[number]:
-                headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
-                yield None if headers is None else DeadLetter.of_record(record.key, record.value, headers, timestamp_ms)
-                positions[number] = record.offset + 1
-                tell()
-        # A transaction's end is an offset without a record: only the position says that it is behind.
-        positions = dict(reader.positions())
-        tell()
+    for each in read_to_ends(reader, moved=report):
+        yield DeadLetter.of_record(each.key, each.value, each.headers or (), round(each.timestamp * 1000))
 
 
 Original = Callable[[DeadLetter], DeadLetter]

@@ -21,8 +21,9 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import find_any
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.assembly.query import expression_columns, rule_table
+from flows.cli import ingestion
 from flows.cli.config import begin
-from flows.cli.ingestion import numbered_lines, read_to_ends
+from flows.cli.ingestion import numbered_lines
 from flows.cli.output import Config, emit, input_file, out, say, stderr
 from operators.access.filters import condition
 from operators.clients.qdrant.client import Filter
@@ -151,7 +152,7 @@ def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
 
 def read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     """All records of the topic up to its present end. Raises DeliveryError."""
-    for each in read_to_ends(client, topic, ENDS_TIMEOUT):
+    for each in ingestion.read_topic(client, topic, ENDS_TIMEOUT):
         yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
 
 

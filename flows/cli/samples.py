@@ -14,7 +14,7 @@ import orjson
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import open_client
 from flows.assembly.delivery import connect
-from flows.cli.ingestion import read_to_ends
+from flows.cli.ingestion import read_topic
 from flows.cli.records import Record, Records
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
@@ -72,7 +72,7 @@ class Sample:
     def of_topic(cls, topic: str, servers: str) -> Self:
         """The first documents of each partition. Raises ConfigError and DeliveryError."""
         settings = load(None, {"kafka": {"bootstrap_servers": servers, "topics": {"documents": topic}}}, index=Path())
-        records, most = read_to_ends(connect(settings.kafka), topic, _TIMEOUT, MOST), settings.limits.max_document_bytes
+        records, most = read_topic(connect(settings.kafka), topic, _TIMEOUT, MOST), settings.limits.max_document_bytes
         found = [_read_record(each, most) for each in records if each.value is not None]
         skipped = [f"{place}: {each}" for place, each in found if isinstance(each, InputError)]
         documents = [each for _, each in found if not isinstance(each, InputError)]

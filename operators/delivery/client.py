@@ -232,7 +232,7 @@ class TopicReader(ABC):
 
     def __init__(self, settings: KafkaSettings, topic: str, call_timeout: float, *, from_end: bool) -> None:
         """Begin to read, once there are the consumers. Raises RetriableDelivery, also if the topic isn't known."""
-        self._topic = topic
+        self.topic = topic
         self._call_timeout = call_timeout
         self._positions: dict[int, int] = {}
         try:
@@ -269,7 +269,7 @@ class TopicReader(ABC):
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
         known = self._partitions(timeout)
         if not known:
-            raise unknown_topic(self._topic)
+            raise unknown_topic(self.topic)
         if added := known - self._positions.keys():
             starts = self._offsets(added, timeout, from_end=from_end)
             self._positions |= starts

@@ -184,7 +184,7 @@ class KafkaPythonReader(TopicReader):
         super().__init__(settings, topic, timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        with naming_failures(f"poll of {self._topic}"):
+        with naming_failures(f"poll of {self.topic}"):
             fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
             for number in self._positions:
                 position = self._reading.position(self._partition(number), timeout_ms=0)
@@ -202,18 +202,18 @@ class KafkaPythonReader(TopicReader):
         close_consumer(self._metadata)
 
     def _partitions(self, timeout: float) -> set[int]:  # noqa: ARG002  its metadata are never old
-        with _reading_offsets(f"partitions of {self._topic}"):
-            known: set[int] = self._metadata.partitions_for_topic(self._topic) or set()
+        with _reading_offsets(f"partitions of {self.topic}"):
+            known: set[int] = self._metadata.partitions_for_topic(self.topic) or set()
         return known
 
     def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
         asked = [self._partition(number) for number in partitions]
-        with _reading_offsets(f"end offsets of {self._topic}" if from_end else f"partitions of {self._topic}"):
+        with _reading_offsets(f"end offsets of {self.topic}" if from_end else f"partitions of {self.topic}"):
             ask = self._metadata.end_offsets if from_end else self._metadata.beginning_offsets
             return {each.partition: offset for each, offset in ask(asked, timeout_ms=timeout * 1000).items()}
 
     def _committed(self) -> dict[int, int]:
-        with _reading_offsets(f"committed offsets of {self._topic}"):
+        with _reading_offsets(f"committed offsets of {self.topic}"):
             found = {number: self._metadata.committed(self._partition(number)) for number in self._positions}
         return {number: offset for number, offset in found.items() if offset is not None}
 
@@ -226,7 +226,7 @@ class KafkaPythonReader(TopicReader):
             self._reading.seek(self._partition(number), position)
 
     def _partition(self, number: int) -> Any:
-        return kafka.TopicPartition(self._topic, number)
+        return kafka.TopicPartition(self.topic, number)
 
 
 @contextmanager

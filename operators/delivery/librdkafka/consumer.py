@@ -232,9 +232,9 @@ class LibrdkafkaReader(TopicReader):
         super().__init__(settings, topic, timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        with naming_failures(f"poll of {self._topic}"):
+        with naming_failures(f"poll of {self.topic}"):
             if self._unassigned:
-                starts = [TopicPartition(self._topic, *start) for start in self._unassigned.items()]
+                starts = [TopicPartition(self.topic, *start) for start in self._unassigned.items()]
                 self._reading.incremental_assign(starts)
                 self._unassigned = {}
             messages = _fetch(self._reading, timeout)
@@ -245,8 +245,8 @@ class LibrdkafkaReader(TopicReader):
 
     def seek(self, partition: int, offset: int) -> None:
         if partition not in self._unassigned:
-            with naming_failures(f"seek in {self._topic}"):
-                self._reading.incremental_unassign([TopicPartition(self._topic, partition)])
+            with naming_failures(f"seek in {self.topic}"):
+                self._reading.incremental_unassign([TopicPartition(self.topic, partition)])
         self._positions[partition] = self._unassigned[partition] = offset
 
     def close(self) -> None:
@@ -256,16 +256,16 @@ class LibrdkafkaReader(TopicReader):
     def _partitions(self, timeout: float) -> set[int]:
         if time.monotonic() - self._looked_at <= TAIL_METADATA_AGE:
             return {*self._positions}
-        known = _partitions_of(self._metadata, self._topic, timeout)
+        known = _partitions_of(self._metadata, self.topic, timeout)
         if known == self._positions.keys():
             self._looked_at = time.monotonic()
         return known
 
     def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
-        what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
+        what, limit = f"offsets of {self.topic}", time.monotonic() + timeout
         # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
         edge = confluent_kafka.OFFSET_END if from_end else confluent_kafka.OFFSET_BEGINNING
-        asked = [TopicPartition(self._topic, each, edge) for each in partitions]
+        asked = [TopicPartition(self.topic, each, edge) for each in partitions]
         while True:
             try:
                 found = self._metadata.offsets_for_times(asked, timeout)
@@ -282,14 +282,14 @@ class LibrdkafkaReader(TopicReader):
         return {each.partition: each.offset for each in found}
 
     def _committed(self) -> dict[int, int]:
-        found = _committed_by(self._metadata, self._all(), self._call_timeout, f"committed offsets of {self._topic}")
+        found = _committed_by(self._metadata, self._all(), self._call_timeout, f"committed offsets of {self.topic}")
         return {each.partition: each.offset for each in found if each.offset >= 0}
 
     def _read_from(self, starts: Mapping[int, int]) -> None:
         self._unassigned |= starts
 
     def _all(self) -> list[TopicPartition]:
-        return [TopicPartition(self._topic, number) for number in self._positions]
+        return [TopicPartition(self.topic, number) for number in self._positions]
 
 
 def _sound(message: Any) -> bool:
