@@ -28,11 +28,10 @@ from rich.tree import Tree
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import DocumentReader, index_once
-from flows.cli.init import print_mapping, print_skipped, write_yaml
+from flows.cli.init import Sample, print_mapping, print_skipped, write_yaml
 from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
 from flows.cli.records import Records, copy_stdin
-from flows.cli.samples import Sample
 from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.query import MAX_LIMIT
 from schemas.settings import Settings, load

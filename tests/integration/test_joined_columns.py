@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from flows.cli.ingestion import index_once
+from flows.cli.init import Sample
 from flows.cli.query import QueryClient, parse_condition
 from flows.cli.records import Records
-from flows.cli.samples import Sample
 from flows.process.embedded import embedded_settings, start_with_settings
 
 Ask = Callable[..., list[dict[str, Any]]]

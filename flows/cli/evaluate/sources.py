@@ -17,12 +17,11 @@ from rich.console import RenderableType
 from flows.cli.evaluate import evaluation
 from flows.cli.evaluate.evaluation import AnswerCounts, Qrels, ReportRow, Variant
 from flows.cli.ingestion import OWN_FORM, naming, numbered_lines
-from flows.cli.init import print_mapping
+from flows.cli.init import Sample, print_mapping
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.cli.records import Records
-from flows.cli.samples import Sample
 from flows.process.embedded import Embedded, embedded_settings
 from operators.evaluation.metrics import relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError

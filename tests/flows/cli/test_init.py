@@ -8,9 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from flows.cli.init import write_yaml
+from flows.cli.init import Sample, write_yaml
 from flows.cli.main import command_line
-from flows.cli.samples import Sample
 from operators.mapping.inference import DocumentMapping, infer
 from schemas.settings import load
 from tests.flows.cli.test_commands import rankstream
