@@ -19,7 +19,7 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from operators.mapping import languages, roles
+from operators.mapping import roles
 from operators.mapping.formats import Form, describe_times
 from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
@@ -279,14 +279,14 @@ def _languages(named: Mapping[str, FieldProfile]) -> tuple[dict[str, Any], Seque
     """The analyser's languages, and those of the documents with their numbers."""
     said, texts = named.get("lang"), [named[name].rows for name in (TITLE, TEXT) if name in named]
     untold = set[int]().union(*texts).difference(said.rows if said is not None else ())
-    recognised = languages.detect_all(
+    recognised = roles.detect_all(
         " ".join(text for rows in texts if isinstance(text := rows.get(row), str)) for row in untold
     )
     if said is None:
         base = recognised[0][0] if recognised else ENGLISH
         return {"language": base} if base != ENGLISH else {}, recognised
     found = _count(said)
-    analysers = {tag: name for tag, _ in found if (name := languages.analyser(tag)) is not None}
+    analysers = {tag: name for tag, _ in found if (name := roles.analyser(tag)) is not None}
     totals = Counter(dict(recognised))
     for tag, count in found:
         totals[analysers.get(tag, "")] += count

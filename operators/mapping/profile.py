@@ -131,9 +131,9 @@ class FieldProfile:
             return self.names[0]
         return ".".join(map(quote_name, self.names))
 
-    def has_name(self, pattern: re.Pattern[str]) -> bool:
-        """True if its name, the last of those on the way to it, is of this pattern."""
-        return pattern.fullmatch(self.names[-1]) is not None
+    def has_name(self, pattern: str) -> bool:
+        """True if its name, the last of those on the way to it, is of this pattern, in any case."""
+        return re.fullmatch(pattern, self.names[-1], re.IGNORECASE | re.DOTALL) is not None
 
     @property
     def presence(self) -> float:

@@ -7,6 +7,7 @@ Rules:
   words the text repeats.
 - Times before or at each other time of their document are those of creation; a name that says so goes before.
 - Two columns of degrees, of one beginning of their names, are a point.
+- A language is a code or a name in a field, or else that of a text's most frequent words.
 - A namespace parts an index, so that a query sees one part: a field is one only if its name says so.
 - Names help where several fields have the same values' shape. No field has a role by its name alone.
 """
@@ -17,27 +18,47 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from operators.mapping.formats import read_value
-from operators.mapping.languages import is_language
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
+from schemas.settings.qdrant import LANGUAGE_OF
 
-_ID_NAMES: Final = re.compile(r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id", re.IGNORECASE)
-_ID_ENDS: Final = re.compile(r".*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code)")
-_TITLES: Final = re.compile(
+_ID_NAMES: Final = r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id"
+_ID_ENDS: Final = r"(?-i:.*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code))"
+_TITLES: Final = (
     r".*(?:title|headline|subject|heading|label|^name|[_\W]name$|question|summary|titel|betreff|titre|nom$|titulo|título"
-    r"|nombre|titolo|bezeichnung|produkt(?:name)?$|product(?:_?name)?$|naam|namn|navn|nome).*",
-    re.IGNORECASE,
+    r"|nombre|titolo|bezeichnung|produkt(?:name)?$|product(?:_?name)?$|naam|namn|navn|nome).*"
 )
-_CREATED: Final = re.compile(
-    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|ver(?:ö|oe)ff|datum|cr[eé][eé]|creado|^ts$|timestamp).*",
-    re.IGNORECASE,
+_CREATED: Final = (
+    r".*(?:creat|publi|post(?:ed)?_|^date$|added|sent|erstellt|ver(?:ö|oe)ff|datum|cr[eé][eé]|creado|^ts$|timestamp).*"
 )
-_UPDATED: Final = re.compile(
-    r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*", re.IGNORECASE
-)
-_TENANTS: Final = re.compile(
-    r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?", re.IGNORECASE
-)
-_LANGUAGES: Final = re.compile(r"lang|sprache|idioma|locale|lingua|taal|språk", re.IGNORECASE)
+_UPDATED: Final = r".*(?:updat|modif|chang|edit|revis|geänd|geaend|aktualis|mis_a_jour|actualiz).*"
+_TENANTS: Final = r"(?:tenant|mandant|organi[sz]ation|workspace|account)(?:[_-]?(?:id|name|key))?"
+_CODES: Final = "bg cs et fa ga hi hr hy is ja ka ko lt lv mk pl sk sq sr ta te th uk ur vi zh"
+_OTHERS: Final = frozenset(_CODES.split())
+"""Codes of languages without stems of their own; their words are searched as they are written."""
+
+_CODE: Final = 2
+"""Letters of a code."""
+
+_CODE_OF: Final = re.compile(r"([a-z]{2})(?:[-_][A-Za-z0-9]{2,8})*")
+_FREQUENT: Final = {
+    language: frozenset(words.split())
+    for language, words in {
+        "english": "the and of to is in for you that with are it on this be or your can not from as if",
+        "german": "der die das und ist nicht ein eine sie zu mit für den von auf im dem werden wenn oder wird sich",
+        "french": "le la les et est des une vous pour dans que qui sur avec pas ce au du ne ou votre sont",
+        "spanish": "el los las y es una para que con por del se no su al como más lo si está son puede",
+        "italian": "il di che è una per non con sono del la le si della nel dei alla più gli come se può",
+        "portuguese": "o os as e é um uma para que com não do da em se no na por mais seu como você",
+        "dutch": "de het een en van is niet op voor met zijn dat te aan je worden als ook bij of naar kan",
+        "swedish": "och att det är en som på för med av den till inte om har du kan ett eller från din så",
+        "danish": "og at det er en som på for med af den til ikke om har du kan et eller fra din så de",
+        "norwegian": "og at det er en som på for med av den til ikke om har du kan et eller fra din så de",
+        "finnish": "ja on ei se että kun voi tai myös jos ovat sen niin kuin mutta olla tämä joka sinun",
+        "russian": "и в не на что с по как это для из к от или если вы при его можно до так",
+        "turkish": "ve bir bu için ile da de olarak daha çok en var olan sonra değil gibi kadar veya",
+    }.items()
+}
+_LANGUAGES: Final = r"(?:lang|sprache|idioma|locale|lingua|taal|språk).*"
 _DEGREES: Final = {
     "lat": (90, re.compile(r"(.*?)(?:lat(?:itude)?|latitud|breitengrad)", re.IGNORECASE)),
     "lon": (180, re.compile(r"(.*?)(?:lng|long?(?:itude)?|longitud|l(?:ä|ae)ngengrad)", re.IGNORECASE)),
@@ -147,7 +168,7 @@ def find_times(fields: Sequence[FieldProfile], now: float) -> tuple[FieldProfile
 def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     """The field with each document's language."""
     texts = [each for each in fields if not each.listed and each.texts and each.distinct <= 30]
-    named = (each for each in texts if _LANGUAGES.match(each.names[-1]))
+    named = (each for each in texts if each.has_name(_LANGUAGES))
     found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= 0.95]
     return next(iter([*found, *(each for each in texts if each.share(is_language) >= 0.95)]), None)
 
@@ -218,3 +239,39 @@ def find_variants(
     # Numbers tell anything apart, such as stocks, so sizes that are numbers come last, and the one with fewest values.
     tries = (chosen, *([*chosen, each] for each in sorted(numbers, key=lambda each: each.distinct)))
     return next((each for each in tries if count_apart(*each) >= _MOST_APART * len(equal)), [])
+
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_LEAST: Final = 0.08
+"""Share of frequent words from which a text is of a language."""
+
+_MOST_WORDS: Final = 200
+
+
+def is_language(value: str) -> bool:
+    """True for a code in small letters, with a region or without, and for the name of a language.
+
+    Capitals alone are the code of a country.
+    """
+    if (tag := _CODE_OF.fullmatch(value)) is not None and (tag[1] in LANGUAGE_OF or tag[1] in _OTHERS):
+        return True
+    return len(value) > _CODE and value.lower() in LANGUAGE_OF
+
+
+def analyser(value: str) -> str | None:
+    """The analyser of a language, by its code or name; None if there is none."""
+    return LANGUAGE_OF.get(value.lower()) or LANGUAGE_OF.get(value[:_CODE].lower())
+
+
+def detect(text: str) -> str | None:
+    """The language of a text; None where too few of its words are frequent ones of any."""
+    words = Counter(word.lower() for word in _WORD.findall(text[:4000])[:_MOST_WORDS])
+    total = words.total()
+    counts = {name: sum(words[word] for word in frequent) for name, frequent in _FREQUENT.items()}
+    best = max(counts, key=counts.__getitem__)
+    return best if total and counts[best] >= max(2, _LEAST * total) else None
+
+
+def detect_all(texts: Iterable[str]) -> Sequence[tuple[str, int]]:
+    """Languages of texts with the number of texts, the most frequent first."""
+    return Counter(filter(None, map(detect, texts))).most_common()
