@@ -12,7 +12,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from flows.assembly.clients import InProcess
-from flows.cli.check.qdrant import check_qdrant
+from flows.cli.check.command import check_qdrant
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, Flow, assert_each_once, wait_until

@@ -11,7 +11,7 @@ import pytest
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess, try_embedder
 from flows.assembly.collections import CollectionLog, ensure_collections
-from flows.cli.check.qdrant import check_qdrant
+from flows.cli.check.command import check_qdrant
 from operators.clients.local.minilm import NAMES
 from operators.collections.analysers import CURRENT
 from operators.collections.catalogue import Catalogue
