@@ -308,7 +308,7 @@ def demo(
                 statuses.add(result["status"])
             if serve_on:
                 # A demo that answers and ends starts a sixth sooner without the web server.
-                from flows.cli.console.command import QRELS, serve_embedded
+                from flows.cli.console.server import QRELS, serve_embedded
 
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")

@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "index": "run",
     "learn": "run",
     "query": "query",
-    "console": "console.command",
+    "console": "console.server",
     "demo": "demo",
     "init": "init",
     "evaluate": "evaluate.command",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.console.command import console
+from flows.cli.console.server import console
 from schemas.errors import ConfigError
 from tests.flows.cli.browsing import SEARCH, Asked, Served, ask, nothing, serving, workbench
 
