@@ -75,6 +75,14 @@ def say(console: Console, line: str, style: str | None = None) -> None:
     console.print(printable(line), style=style, soft_wrap=True)
 
 
+def make_table(head: Iterable[str | Column], rows: Iterable[Iterable[object]], title: str | None = None) -> Table:
+    """A table for people, of texts as they are, and of figures to the third digit."""
+    table = Table(*head, title=title and printable(title), title_justify="left")
+    for row in rows:
+        table.add_row(*(f"{each:.3f}" if isinstance(each, float) else printable(str(each)) for each in row))
+    return table
+
+
 def emit(value: object) -> None:
     """Print one JSON object on a line of its own, whatever the terminal's width: in UTF-8, as all JSON is."""
     sys.stdout.flush()
@@ -220,9 +228,6 @@ def explanation_tree(hit: Mapping[str, Any]) -> Tree:
 def debug_table(debug: Mapping[str, Any]) -> Table:
     """The stages that the query passed."""
     figures = Column("candidates", justify="right"), Column("ms", justify="right")
-    table = Table("stage", *figures, title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
-    counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
-    for name in debug["stages_hit"]:
-        time = f"{taken[name]:.1f}" if name in taken else ""
-        table.add_row(printable(name), str(counts.get(name, "")), time)
-    return table
+    counts, taken = debug["candidates_per_stage"], {k: f"{v:.1f}" for k, v in debug["per_stage_latency_ms"].items()}
+    rows = ((name, counts.get(name, ""), taken.get(name, "")) for name in debug["stages_hit"])
+    return make_table(("stage", *figures), rows, f"{debug['total_latency_ms']:.1f} ms")

@@ -1,6 +1,6 @@
 """`rankstream evaluate` and `rankstream compare`: figures of recipes on judged queries, and of two run files."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from flows.cli.config import begin_quietly
 from flows.cli.evaluate import sources
 from flows.cli.evaluate.evaluation import Qrels, ReportRow, groups, read_qrels, read_trec, select_judged, variants
-from flows.cli.output import Json, emit, say, stderr
+from flows.cli.output import Json, emit, make_table, say, stderr
 from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict, compare_systems
 from operators.evaluation.metrics import TABLE, by_query, parse_run, relevant
 from schemas.errors import DeadLetterClass, InputError
@@ -89,34 +89,22 @@ def evaluate(
 
 def separation_table(rows: list[ReportRow]) -> Table:
     """A row a recipe: does its relevance tell the queries that nothing answers, and by which threshold."""
-    found = Table("recipe", "AUC of nothing", "min_relevance", "answered", "nothing left out", title="Nothing fits")
-    for row in rows:
-        if (each := row.separation) is not None:
-            figures = (each.auc, each.threshold, each.answered, each.left_out)
-            found.add_row(printable(row.name), *_format(figures))
-    return found
+    head = "recipe", "AUC of nothing", "min_relevance", "answered", "nothing left out"
+    return make_table(head, ((row.name, *row.separation) for row in rows if row.separation is not None), "Nothing fits")
 
 
 def figures_table(rows: list[ReportRow]) -> Table:
     """A row a recipe: its figures, and its answers by status."""
-    found = Table("recipe", *rows[0].figures, "answers")
-    for row in rows:
-        answers = ", ".join(f"{count} {status}" for status, count in sorted(row.tally.answered.items()))
-        found.add_row(printable(row.name), *_format(row.figures.values()), answers)
-    return found
+    answers = (", ".join(f"{count} {status}" for status, count in sorted(row.tally.answered.items())) for row in rows)
+    cells = ((row.name, *row.figures.values(), answer) for row, answer in zip(rows, answers, strict=True))
+    return make_table(("recipe", *rows[0].figures, "answers"), cells)
 
 
 def group_tables(rows: list[ReportRow], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
     """The figures of each group of queries, with their number, a table a recipe; `by` names the groups' column."""
     for row in rows:
-        found = Table(printable(by), "queries", *row.figures, title=printable(row.name), title_justify="left")
-        for name, counted, figures in row.split(grouped):
-            found.add_row(printable(name), f"{counted}", *_format(figures.values()))
-        yield found
-
-
-def _format(figures: Iterable[float]) -> list[str]:
-    return [f"{figure:.3f}" for figure in figures]
+        cells = ((name, counted, *figures.values()) for name, counted, figures in row.split(grouped))
+        yield make_table((printable(by), "queries", *row.figures), cells, row.name)
 
 
 def compare(
@@ -179,11 +167,11 @@ def summarise(comparison: Comparison) -> dict[str, Any]:
 
 def means_table(comparison: Comparison, first: str, second: str, title: str) -> Table:
     """Each metric of both, and the difference with its interval."""
-    names = ("metric", first, second, "difference", f"{CONFIDENCE:.0%} interval")
-    table = Table(*names, title=title, title_justify="left")
-    for metric, (*values, difference, low, high) in comparison.means.items():
-        table.add_row(metric, *_format(values), f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
-    return table
+    rows = (
+        (metric, *values, f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
+        for metric, (*values, difference, low, high) in comparison.means.items()
+    )
+    return make_table(("metric", first, second, "difference", f"{CONFIDENCE:.0%} interval"), rows, title)
 
 
 def signs(comparison: Comparison, second: str) -> str:
@@ -210,8 +198,6 @@ def describe_comparison(comparison: Comparison, first: str, second: str) -> Iter
     moved = [move for move in comparison.moves if move.first != move.second]
     if moved:
         figures = (Column(name, justify="right") for name in ("A", "B", "difference"))
+        rows = ((query, before, after, f"{after - before:+.3f}") for query, before, after in moved[:MOVES])
         title = f"Queries whose {comparison.metric} moved most"
-        table = Table(Column("query", overflow="fold"), *figures, title=title, title_justify="left")
-        for query, before, after in moved[:MOVES]:
-            table.add_row(printable(query), *_format((before, after)), f"{after - before:+.3f}")
-        yield table
+        yield make_table((Column("query", overflow="fold"), *figures), rows, title)
