@@ -16,10 +16,9 @@ from typing import Any, Final
 
 import orjson
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
-from flows.cli.output import say
+from flows.cli.output import progress, say
 from flows.process.embedded import Embedded
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter
@@ -28,7 +27,6 @@ from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
 from schemas.settings import DocumentSettings, KafkaSettings
-from schemas.texts import printable
 
 OWN_FORM: Final = DocumentSettings()
 """Settings of documents that need none."""
@@ -256,20 +254,8 @@ def ingest_with_bar(
     form: DocumentSettings = OWN_FORM,
 ) -> Ingested:
     """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
-    said = time.monotonic()
-    name_column = TextColumn("indexing {task.description}", markup=False)
-    columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(printable(name), total=total)
-
-        def report(done: int, produced: int) -> None:
-            nonlocal said
-            if not console.is_terminal and time.monotonic() - said > _QUIET:
-                said = time.monotonic()
-                say(console, f"indexing {name}: {done} of {max(total, produced)}")
-            bar.update(task, completed=done, total=max(total, produced))
-
-        return ingest(settings, documents, report, timeout, form)
+    with progress(f"indexing {name}", console, quiet=_QUIET) as tell:
+        return ingest(settings, documents, lambda done, sent: tell(done, max(total, sent)), timeout, form)
 
 
 def index_once(

@@ -4,8 +4,11 @@ No text of others is obeyed: neither as markup or the name of an emoji by Rich, 
 That holds for pipes and files, too: they may be shown on a terminal later.
 """
 
+import math
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -73,6 +76,37 @@ def _regular_file(path: Path | None) -> Path | None:
 def say(console: Console, line: str, style: str | None = None) -> None:
     """Print one line as it is: its content neither wraps, ends nor colours it."""
     console.print(printable(line), style=style, soft_wrap=True)
+
+
+@contextmanager
+def progress(
+    text: str, console: Console, patience: float = 0.0, quiet: float = math.inf
+) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield what is told (done, all): a bar on a terminal has it from `patience` seconds on, else a line every `quiet`
+    seconds.
+    """
+    # The help of all commands imports this module, too.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    # What is printed meanwhile may belong to standard output, wherever that goes.
+    bar = Progress(*columns, console=console, redirect_stdout=False, disable=not console.is_terminal)
+    task, began, lines = bar.add_task(printable(text), total=None), time.monotonic(), 1
+
+    def tell(done: int, every: int | None) -> None:
+        nonlocal lines
+        bar.update(task, completed=done, total=every)
+        if not console.is_terminal and time.monotonic() - began > lines * quiet:
+            lines += 1
+            say(console, f"{text}: {done} of {every}")
+        elif time.monotonic() - began >= patience:
+            bar.start()
+
+    try:
+        tell(0, None)
+        yield tell
+    finally:
+        bar.stop()
 
 
 def make_table(head: Iterable[str | Column], rows: Iterable[Iterable[object]], title: str | None = None) -> Table:

@@ -21,13 +21,12 @@ from itertools import islice
 from typing import Annotated, Any, Final
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
 from flows.cli.ingestion import Moved, read_to_ends
-from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.output import Config, Json, emit, out, progress, say, stderr
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter, DeadLetterFilter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import short_key
@@ -222,7 +221,7 @@ class Replay:
     def _open(self) -> Iterator[tuple[Iterator[DeadLetter | None], Original]]:
         """The dead letters that there are now, with a progress bar, and what reads their messages."""
         with (
-            _progress_bar() as report,
+            progress("reading dead letters", stderr, _PATIENCE) as report,
             closing(self.client.bounded_reader(self.topics.dead_letters)) as reader,
             originals(self.client, self.topics) as original,
         ):
@@ -250,26 +249,6 @@ def _age(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds // unit:.0f} {name}"
     return f"{max(seconds, 0.0):.0f} s"
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Moved]:
-    """A progress bar, on a terminal, once it has taken _PATIENCE seconds."""
-    columns = (TextColumn("reading dead letters"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    # What is printed meanwhile belongs to standard output, wherever that goes.
-    bar = Progress(*columns, console=stderr, redirect_stdout=False, disable=not stderr.is_terminal)
-    task = bar.add_task("read")
-    began = time.monotonic()
-
-    def report(read: int, every: int) -> None:
-        bar.update(task, completed=read, total=every)
-        if time.monotonic() - began > _PATIENCE:
-            bar.start()
-
-    try:
-        yield report
-    finally:
-        bar.stop()
 
 
 def replay(

@@ -111,11 +111,8 @@ class Tuner:
         recipe = bench.recipe(tuning.column)
         grades = relevant(bench.judgements.grades)
         judged = {query: grades[query] for query in grades if query in bench.judgements.set}
-        tried = 0
 
-        def note() -> None:
-            nonlocal tried
-            tried += 1
+        def note(tried: int) -> None:
             self._state = {"state": "tuning", "tried": tried, "trials": TRIALS}
 
         try:

@@ -4,22 +4,21 @@ The pools are recorded once; every setting then ranks them offline, with the rer
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
 import yaml
-from rich.console import Console, RenderableType
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.console import RenderableType
 
 from flows.cli.config import begin_quietly
 from flows.cli.evaluate import sources
 from flows.cli.evaluate.command import Metric, means_table, signs, summarise, too_few
 from flows.cli.evaluate.evaluation import Qrels, variants
-from flows.cli.output import Json, emit, say, stderr
+from flows.cli.output import Json, emit, progress, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from operators.evaluation import search as searching
 from operators.evaluation.comparison import Comparison, Verdict, compare_systems
@@ -31,7 +30,7 @@ from schemas.errors import ConfigError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
 from schemas.recipes.stages import Reflections
-from schemas.texts import nfkc, printable
+from schemas.texts import nfkc
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,9 @@ def tune(
     with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=False), deep=True) as source:
         for each in recipes:
             recorded = source.pools(each)
-            with count_trials(each.name, stderr) as tried:
-                tuned = tune_recipe(source.ranker, each, recorded, wanted, source.judged, rules, tried)
+            with progress(f"tuning {each.name}: settings", stderr) as tell:
+                told = source.ranker, each, recorded, wanted, source.judged, rules
+                tuned = tune_recipe(*told, lambda number: tell(number, None))
             found.append(tuned)
             if as_json:
                 emit(tuned.report())
@@ -209,14 +209,14 @@ def tune_recipe(
     wanted: Sequence[Wanted],
     judged: Qrels,
     rules: Rules,
-    tried: Callable[[], None] = lambda: None,
+    tried: Callable[[int], None] = lambda _: None,
 ) -> Tuned:
-    """The setting with the best metric on the tuning half, judged on the other; `tried` is called for each.
+    """The setting with the best metric on the tuning half, judged on the other; `tried` is told the number of each.
 
     If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. Raises
     ConfigError for a parameter that the recipe can't have, and for fewer queries than halves.
     """
-    graded, search = relevant(judged), search_space(recipe, wanted)
+    graded, search, numbers = relevant(judged), search_space(recipe, wanted), count(1)
     read = {
         each.pool.query.query_id: _without_own_values(_with_fingerprints(each), search)
         for each in pools
@@ -232,7 +232,7 @@ def tune_recipe(
 
     def figure(setting: Setting) -> float:
         by = with_setting(recipe, setting)
-        tried()
+        tried(next(numbers))
         ordered = order(by, split.tuning).items()
         return mean([TABLE[rules.metric](documents, graded[query]) for query, documents in ordered])
 
@@ -259,15 +259,6 @@ def tune_recipe(
     comparison = compare_systems(before, after, rules.metric, rules.seed)
     reranked = sum(each.pool.rerank is not None for each in read.values())
     return Tuned(tuned, rules, found, own, split, comparison, reranked)
-
-
-@contextmanager
-def count_trials(name: str, console: Console) -> Iterator[Callable[[], None]]:
-    """Gives what to call for each setting tried: a line on a terminal counts them."""
-    columns = (TextColumn("tuning {task.description}: {task.completed} settings", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(printable(name), total=None)
-        yield lambda: progress.advance(task)
 
 
 def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:

@@ -22,7 +22,6 @@ from flows.cli.check import Finding
 from flows.cli.demo import span_tree
 from flows.cli.evaluate import command, sources
 from flows.cli.evaluate.evaluation import AnswerCounts, ReportRow
-from flows.cli.evaluate.tune import count_trials
 from flows.cli.exports import Unwritten
 from flows.cli.ingestion import Ingested, RejectedDocument
 from flows.cli.output import print_result
@@ -148,8 +147,8 @@ def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) 
     if bar == "indexing":
         ingestion.ingest_with_bar(KafkaSettings(), EVIL, [], 0, console, 1.0)
     else:
-        with count_trials(EVIL, console) as tried:
-            tried()
+        with output.progress(EVIL, console) as tell:
+            tell(1, None)
     drawn = file.getvalue()
     assert TAME in drawn
     assert obeyed(drawn, "\n", "\r", "\x1b") == []
