@@ -28,7 +28,7 @@ from rich.tree import Tree
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import DocumentReader, index_once
-from flows.cli.init import Sample, print_mapping, print_skipped, write_yaml
+from flows.cli.init import Sample, print_mapping, write_yaml
 from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
 from flows.cli.records import Records, copy_stdin
@@ -290,10 +290,8 @@ def demo(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     statuses, read = set(), [each.read(corpus.settings) for each in filters or ()]
     with start_with_settings(corpus.settings, directory, provider) as running:
-        source = corpus.name, corpus.documents, corpus.version
-        ingested = index_once(running, *source, directory, console, total=corpus.total, complete=False)
-        lost = [*corpus.wrong, *map(str, ingested.rejected)]
-        print_skipped(lost, ingested.sent + len(corpus.wrong), console)
+        source = corpus.name, corpus.documents, corpus.version, directory, console
+        index_once(running, *source, total=corpus.total, complete=False, wrong=corpus.wrong)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), connection as query_client:

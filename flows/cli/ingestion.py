@@ -237,6 +237,9 @@ DocumentReader = Callable[[], Iterable[Placed]]
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
 
+_REASONS: Final = 3
+"""Reasons that are told for documents that are skipped."""
+
 TIMEOUT: Final = 120.0
 _EMBEDDED_TIMEOUT: Final = 900.0
 """Seconds: the model shares a machine that may be small, and busy with other work."""
@@ -258,6 +261,14 @@ def ingest_with_bar(
         return ingest(settings, documents, lambda done, sent: tell(done, max(total, sent)), timeout, form)
 
 
+def print_skipped(skipped: Sequence[object], total: int, console: Console) -> None:
+    """Say how many documents were not taken, with the first reasons."""
+    if skipped:
+        say(console, f"skipped {len(skipped)} of {total} documents:", "yellow")
+    for reason in skipped[:_REASONS]:
+        say(console, f"  {reason}", "yellow")
+
+
 def index_once(
     running: Embedded,
     name: str,
@@ -268,12 +279,13 @@ def index_once(
     *,
     total: int | None = None,
     complete: bool = True,
+    wrong: Sequence[object] = (),
 ) -> Ingested:
     """Index documents into the embedded engine; their outcome, which `directory` keeps with an index of them.
 
     An index of this `version` under the same configuration is not made again. `total` is their number; None: they are
-    counted. Raises InputError if one of documents that must be `complete` is rejected: figures about the others alone
-    would mislead.
+    counted. `wrong` are records that are none, each with the reason. Raises InputError if one of documents that must be
+    `complete` is rejected: figures about the others alone would mislead. If they need not be, what was skipped is said.
     """
     settings = running.settings
     digest = hashlib.sha256(orjson.dumps([settings.index_hash(), version])).hexdigest()
@@ -295,6 +307,8 @@ def index_once(
         if not console.is_terminal:
             say(console, f"documents of {name} indexed: {ingested.applied}")
         mark.write_bytes(orjson.dumps([digest, ingested]))
+    if not complete:
+        print_skipped([*wrong, *ingested.rejected], ingested.sent + len(wrong), console)
     return ingested
 
 

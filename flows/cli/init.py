@@ -19,7 +19,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import open_client
 from flows.assembly.delivery import connect
 from flows.cli.config import yaml_lines
-from flows.cli.ingestion import read_topic
+from flows.cli.ingestion import print_skipped, read_topic
 from flows.cli.output import STDIN, folder_or_stdin, out, say, stderr
 from flows.cli.records import Record, Records
 from operators.clients.qdrant.answers import CollectionInfo
@@ -168,9 +168,6 @@ def _open_strings(payload: Mapping[str, Any]) -> dict[str, Any]:
     return opened
 
 
-_REASONS: Final = 3
-"""Reasons that are told for documents that are skipped."""
-
 _COLUMN: Final = 11
 _WIDTH: Final = 110
 _LISTED: Final = 6
@@ -284,14 +281,6 @@ def print_mapping(mapping: DocumentMapping, sample: Sample, console: Console) ->
     say(console, f"{sample.name}: {sample.form}, {sampled} documents")
     for part, chosen in [*_describe(mapping), *mapping.remarks]:
         say(console, f"  {part:{_COLUMN}} {chosen}")
-
-
-def print_skipped(skipped: Sequence[str], total: int, console: Console) -> None:
-    """Say how many documents were not taken, with the first reasons."""
-    if skipped:
-        say(console, f"skipped {len(skipped)} of {total} documents:", "yellow")
-    for reason in skipped[:_REASONS]:
-        say(console, f"  {reason}", "yellow")
 
 
 def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from flows.assembly.query import selects
 from flows.cli.ingestion import OWN_FORM, index_once, naming, numbered_jsonl, read_jsonl
-from flows.cli.init import print_skipped
 from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.cli.records import Records
@@ -226,11 +225,9 @@ def run_flow(
         running = stack.enter_context(start_with_settings(asked, directory))
         if documents is not None and directory is not None:
             records = Records.of(documents, asked.documents)
-            wrong, total = records.survey()
+            wrong, _ = records.survey()
             source = documents.name, records.usable if allow_rejected else records.objects, records.version()
-            ingested = index_once(running, *source, directory, console, complete=not allow_rejected)
-            if allow_rejected:
-                print_skipped([*map(str, (*wrong, *ingested.rejected))], total, console)
+            index_once(running, *source, directory, console, complete=not allow_rejected, wrong=wrong)
         stack.enter_context(running.searching())
         yield running
 
