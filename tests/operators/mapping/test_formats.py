@@ -69,6 +69,7 @@ def test_lists_are_recognised_and_read(texts: list[str], sign: str | None, first
         ([1700000000123], "unix_ms", "2023-11-14T22:13:20.123Z"),
         ([1700000000, 1710000000], "", None),
         ([1700000000, 0, 1710000000], "unix", "2023-11-14T22:13:20.000Z"),
+        ([1700000000123, "0000-00-00", "1710000000000"], "unix_ms", "2023-11-14T22:13:20.123Z"),
     ],
 )
 def test_times_are_recognised_and_read(values: list[object], form: str, first: str | None) -> None:
