@@ -21,9 +21,8 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import find_any
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.assembly.query import expression_columns, rule_table
-from flows.cli import ingestion
 from flows.cli.config import begin
-from flows.cli.ingestion import numbered_lines
+from flows.cli.ingestion import numbered_lines, read_topic
 from flows.cli.output import Config, emit, input_file, out, say, stderr
 from operators.access.filters import condition
 from operators.clients.qdrant.client import Filter
@@ -68,7 +67,7 @@ def rules(
         raise typer.BadParameter("put needs a file of rules", param_hint="--file")
     if topic is None and (action == "put" or file is None):
         raise ConfigError("kafka.topics.rules: not set, so there are no rules; name a compacted topic")
-    found = _read_file(file, refused) if file is not None else read_topic(connect(settings.kafka), topic or "")
+    found = _read_file(file, refused) if file is not None else _read_rules(connect(settings.kafka), topic or "")
     for place, key, value in found:
         try:
             table.put(key, value)
@@ -150,9 +149,9 @@ def put_rules(client: KafkaClient, topic: str, keyed: Sequence[Keyed]) -> None:
         producer.send([ProducerRecord(topic, key, value) for _, key, value in keyed])
 
 
-def read_topic(client: KafkaClient, topic: str) -> Iterator[Keyed]:
+def _read_rules(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     """All records of the topic up to its present end. Raises DeliveryError."""
-    for each in ingestion.read_topic(client, topic, ENDS_TIMEOUT):
+    for each in read_topic(client, topic, ENDS_TIMEOUT):
         yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
 
 
@@ -186,7 +185,7 @@ class RuleBook:
     def to_view(self) -> dict[str, Any]:
         """Each rule as it is written, and in words; records that are no rule with the reason. Raises DeliveryError."""
         topic, table, refused = self.settings.kafka.topics.rules, rule_table(self.settings), list[str]()
-        for place, key, value in read_topic(connect(self.settings.kafka), topic) if topic is not None else ():
+        for place, key, value in _read_rules(connect(self.settings.kafka), topic) if topic is not None else ():
             try:
                 table.put(key, value)
             except InputError as error:

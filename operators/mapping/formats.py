@@ -49,7 +49,7 @@ _WRITTEN: Final = {
     **dict.fromkeys(_UNITS, re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.\d+)?", re.ASCII)),
     "rfc2822": re.compile(r"(?:\w{,3},|\d).*(?<![AP]M)", re.IGNORECASE | re.DOTALL),
 }
-"""What has these formats in any case: their readers take more, and pass over what they do not know."""
+"""Texts that may have these formats: their readers take more, and pass over what they do not know."""
 _ANYHOW: Final = re.compile("(?s:.*)")
 _FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 _LAST: Final = datetime(2033, 1, 1, tzinfo=UTC).timestamp()
