@@ -100,9 +100,11 @@ def _walk_module(module: ModuleType, seen: dict[int, object]) -> Iterator[_Named
     listed = getattr(module, "__all__", None)
     for attribute in sorted(listed if listed is not None else vars(module)):
         member = getattr(module, attribute, None)
-        if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
-            continue
-        if _belongs(member, module, listed is not None):
+        home = getattr(member, "__module__", None) or ""
+        # A debugger or a test runner may have put its own function in place of the library's.
+        own = home.removeprefix("_") == module.__name__
+        own |= listed is not None and home.partition(".")[0] in sys.stdlib_module_names
+        if own and not attribute.startswith("_") and (inspect.isclass(member) or inspect.isroutine(member)):
             yield from _walk(f"{_name(module)}.{attribute}", member, "function", seen)
 
 
@@ -124,14 +126,6 @@ def _walk(name: str, thing: object, kind: str, seen: dict[int, object]) -> Itera
             yield from _walk(f"{name}.{attribute}", inner, "property", seen)
         elif inspect.isclass(inner) or inspect.isroutine(inner):
             yield from _walk(f"{name}.{attribute}", inner, "method", seen)
-
-
-def _belongs(member: object, module: ModuleType, listed: bool) -> bool:
-    home = getattr(member, "__module__", None) or ""
-    if listed:
-        # A debugger or a test runner may have put its own function in place of the library's.
-        return home.partition(".")[0] in sys.stdlib_module_names
-    return home in (module.__name__, f"_{module.__name__}")
 
 
 QUERIES: Final = (
