@@ -56,8 +56,8 @@ class RankingPlan:
 class Planner:
     """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything.
 
-    `rules`: there are rules, and so queries may try some. `languages` are those of the documents, and `own_name` is the name
-    that a field has in them.
+    `rules`: there are rules, and so queries may try some. `languages` are those of the documents; `own_name` is the
+    name that a field has in them.
     """
 
     profiles: Mapping[str, Profile]
