@@ -52,21 +52,21 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 303
+MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
     "schemas": 5132,
     "operators.runtime": 1156,
     "operators.text": 3430,
-    "operators.mapping": 1323,
-    "operators.ranking": 2455,
+    "operators.mapping": 1285,
+    "operators.ranking": 2466,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3683,
+    "operators.query": 3688,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,
