@@ -14,6 +14,7 @@ from operators.query.normalise import Normaliser
 from operators.query.plan import Planner
 from operators.query.rules import RuleTable
 from operators.query.search_bodies import Bodies
+from operators.ranking.run import Wording
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from operators.wire.reply import Replies
@@ -95,9 +96,11 @@ def planner(settings: Settings) -> Planner:
         settings.defaults,
         field_map(settings),
         settings.kafka.topics.rules is not None,
-        frozenset(name for each in analysers for name in (each.language, *each.languages.values())),
-        # Each field of each candidate is looked up.
-        lru_cache(1024)(names.own) if names is not None else str,
+        Wording(
+            frozenset(name for each in analysers for name in (each.language, *each.languages.values())),
+            # Each field of each candidate is looked up.
+            lru_cache(1024)(names.own) if names is not None else str,
+        ),
     )
 
 

@@ -132,7 +132,7 @@ class Query:
             explain=event.explain,
             understood=understood,
             visible=partial(hide, hidden=plan.hidden),
-            own_name=plan.own_name,
+            wording=plan.wording,
         )
 
 
@@ -165,7 +165,7 @@ def canonicalise(
     if wishes is None or shape is not QueryShape.SEARCH or event.reflections_only:
         understood = ()
     elif text is not None and event.understood is None:
-        text, understood = read_wishes(text, wishes.kinds, event.lang, plan.languages, now)
+        text, understood = read_wishes(text, wishes.kinds, event.lang, plan.wording.languages, now)
     elif text is not None:
         text = take_away(text, understood)
     begins = cursor is None or isinstance(cursor.position, PoolSlice)

@@ -1,7 +1,7 @@
 """Plans: the recipe of each query, with the query's overrides."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Final
@@ -10,6 +10,7 @@ from operators.caching.bounded import BoundedCache
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import is_hidden
 from operators.ranking.grouping import Grouping
+from operators.ranking.run import INDEX_WORDING, Wording
 from schemas.errors import DeadLetterClass, InputError, invalid, join_first, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, QueryShape, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -35,7 +36,6 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
-    `languages` are those of the documents; `own_name` is the name that a field has in them.
     """
 
     name: str
@@ -48,16 +48,14 @@ class RankingPlan:
     grouping: Grouping | None = None
     returned: Returned | None = None
     hidden: tuple[str, ...] = ()
-    languages: frozenset[str] = frozenset()
-    own_name: Callable[[str], str] = str
+    wording: Wording = INDEX_WORDING
 
 
 @dataclass(frozen=True)
 class Planner:
     """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything.
 
-    `rules`: there are rules, and so queries may try some. `languages` are those of the documents; `own_name` is the
-    name that a field has in them.
+    `rules`: there are rules, and so queries may try some.
     """
 
     profiles: Mapping[str, Profile]
@@ -68,8 +66,7 @@ class Planner:
     defaults: Defaults = field(default_factory=Defaults)
     fields: FieldMap = SAME
     rules: bool = True
-    languages: frozenset[str] = frozenset()
-    own_name: Callable[[str], str] = str
+    wording: Wording = INDEX_WORDING
     _overridden: BoundedCache[tuple[str, str], Recipe] = field(
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
@@ -145,8 +142,7 @@ class Planner:
             _grouping(event, defaults),
             reduce(Returned.over, parts) if parts else None,
             hidden,
-            self.languages,
-            self.own_name,
+            self.wording,
         )
 
     def _check_rules(self, rules: Mapping[str, Any], policy: SourcePolicy, hidden: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,18 @@ Alike = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """The words of documents as they were sent: their languages, and the name that a field has in them."""
+
+    languages: frozenset[str] = frozenset()
+    own_name: Callable[[str], str] = str
+
+
+INDEX_WORDING: Final = Wording()
+"""The names of the index, in no language that is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
 
@@ -50,7 +62,7 @@ class Facts:
     nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay`
     are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the
     profile has no decay. `understood` are the query's wishes; `visible` leaves out the fields of a payload that the
-    query may not see, and `own_name` is the name that a field has in documents.
+    query may not see.
     """
 
     now: float | None = None
@@ -66,7 +78,7 @@ class Facts:
     explain: bool = False
     understood: tuple[Wish, ...] = ()
     visible: Callable[[Payload], Payload] = dict
-    own_name: Callable[[str], str] = str
+    wording: Wording = INDEX_WORDING
 
 
 class ModelScores(NamedTuple):

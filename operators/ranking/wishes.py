@@ -121,7 +121,7 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
 def _judge(wish: Limit | Exclusion, documents: Sequence[Document], run: Run) -> _Judged:
     if isinstance(wish, Exclusion):
         return _Judged(wish, _exclude_all([each for each in _alternatives(wish.without) if each], documents))
-    text, own_name = run.facts.text, run.facts.own_name
+    text, own_name = run.facts.text, run.facts.wording.own_name
     subject = Subject.of(wish, text, own_name)
     fields, said = _read(wish, subject, documents)
     if subject.dated and "date" in subject.about and not any(said):
@@ -253,7 +253,7 @@ def _order(
     wish: Order, scores: Mapping[str, float], documents: Sequence[Document], similar: Set[str], run: Run
 ) -> _Ordered:
     """The shares of the `similar` candidates that have the order's field."""
-    subject = Subject.of(wish, run.facts.text, run.facts.own_name)
+    subject = Subject.of(wish, run.facts.text, run.facts.wording.own_name)
     fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
     field = next(iter(fields), INDEXED_AT if subject.dated else None)
     values = [

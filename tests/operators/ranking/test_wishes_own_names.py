@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from operators.ranking.run import Wording
 from tests.operators.ranking.test_wishes import fails
 
 
@@ -24,4 +25,5 @@ def test_a_field_is_known_by_its_name_in_documents(
     text: str, called: dict[str, str], documents: list[Any], expected: list[float]
 ) -> None:
     """And by that in the index; the signs of units in either count, and the ends of a range."""
-    assert fails(text, *documents, own_name=lambda name: called.get(name, name)) == expected
+    wording = Wording(own_name=lambda name: called.get(name, name))
+    assert fails(text, *documents, wording=wording) == expected
