@@ -58,7 +58,7 @@ SHORT = 3
 BUDGET = {
     "schemas": 5132,
     "operators.runtime": 1156,
-    "operators.text": 3430,
+    "operators.text": 3429,
     "operators.mapping": 1285,
     "operators.ranking": 2473,
     "operators.access": 570,

@@ -79,7 +79,7 @@ def rules(
     if refused and file is not None:
         raise typer.Exit(1)
     own = namespace or (settings.defaults.namespace if action == "test" else None)
-    for warning in find_unknown(settings, [each for each in table if own is None or each[0] in {own, EVERYWHERE}]):
+    for warning in find_absent(settings, [each for each in table if own is None or each[0] in {own, EVERYWHERE}]):
         say(stderr, warning, "yellow")
     if action == "put":
         put_rules(connect(settings.kafka), topic or "", keyed)
@@ -98,7 +98,7 @@ def rules(
         emit({"text": left})
 
 
-def find_unknown(settings: Settings, rules: Iterable[tuple[str, CompiledRule]]) -> Iterator[str]:
+def find_absent(settings: Settings, rules: Iterable[tuple[str, CompiledRule]]) -> Iterator[str]:
     """The fields and documents that rules of these namespaces name, and that none of their documents has or is.
 
     Nothing is said of an index that can't be read.

@@ -25,7 +25,7 @@ from operators.ranking.properties import (
     values_at,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Lexeme, is_unspaced, names, stems_of, tokenize
+from operators.text.measures import Lexeme, names, stands_in_run, stems_of, tokenize
 from operators.text.phrases import WORDS, simplify
 from schemas.document import COLUMNS
 from schemas.query import Exclusion, Limit, Order
@@ -229,7 +229,7 @@ def _without(word: str) -> re.Pattern[str]:
     """The words that say that something is without the word: `zuckerfrei`, `kabellos`, `uncoated`, `无糖`."""
     joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
     forms = {*(each + end for each in joined for end in WORDS["free"]), *(each + word for each in _OPPOSITE)}
-    around = ".*" if is_unspaced(word) else ""
+    around = ".*" if stands_in_run(word) else ""
     return re.compile(f"{around}(?:{'|'.join(map(re.escape, sorted(forms)))}){around}")
 
 

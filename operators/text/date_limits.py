@@ -107,13 +107,13 @@ class DateReader:
         """The limit that begins at a token."""
         if not self._names_period:
             return None
-        named, start = self._named(at)
-        said = self._range(start) or self._directed(start) or self._plain(start)
+        named, start = self._find_named(at)
+        said = self._range(start) or self._read_direction(start) or self._plain(start)
         if said is None or (at and self.tokens[at].glued):
             return None
         end = said.last.end
         if not named:
-            named, end = self._named(end)
+            named, end = self._find_named(end)
         if not named:
             return said.limit(end, "date") if self._stands_alone(at, said) else None
         about = next((each for each in _TIMES if each in subjects_of(named)), "date")
@@ -126,7 +126,7 @@ class DateReader:
 
     def _stands_alone(self, at: int, said: _Said) -> bool:
         """True where nothing but a date of documents can be meant."""
-        if not 0 < at <= self._told or self._asks or self._text(at - 1) in WORDS["negating"]:
+        if not 0 < at <= self._statement or self._asks or self._text(at - 1) in WORDS["negating"]:
             return False
         if said.led:
             return said.led in _WORDS["from"] and said.precisions == {"relative"}
@@ -140,7 +140,7 @@ class DateReader:
         return names_period([*map(itemgetter(0), self.tokens)])
 
     @cached_property
-    def _told(self) -> int:
+    def _statement(self) -> int:
         """The token from which on something is told; 0 in a question."""
         telling = (at for at, each in enumerate(self.tokens) if each.text in WORDS["auxiliary"])
         return 0 if self._text(len(self.tokens) - 1) == "?" else next(telling, len(self.tokens))
@@ -175,7 +175,7 @@ class DateReader:
         word = self._text(at)
         return word[:1].isalpha() and word not in _GRAMMAR and self.tokens[at].number is None
 
-    def _named(self, at: int) -> tuple[str, int]:
+    def _find_named(self, at: int) -> tuple[str, int]:
         """The word for a time of documents at a token, and the token behind it; "" if there is none."""
         here = at + (self._text(at) in _WORDS["latest"])
         if (word := self._text(here)) not in _NAMING:
@@ -213,7 +213,7 @@ class DateReader:
             return None
         return _Said(first, last, led=self._text(at) if start == at else "")
 
-    def _directed(self, at: int) -> _Said | None:
+    def _read_direction(self, at: int) -> _Said | None:
         """A direction and a date: "since May", "vor dem 1. Juni 2026", "from 2026-06-01 on"."""
         phrase = phrase_at(self.tokens, at, _FURTHER) or phrase_at(self.tokens, at, self.directions)
         if phrase is None or not (phrase[0].subject == "date" or phrase[0].strength in {"moment", "since", "from"}):

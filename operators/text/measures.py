@@ -198,17 +198,17 @@ _RUNS, _UNITS_OF_RUNS = (
 )
 
 
-def _tokens_of(letter: str, runs: str = "") -> re.Pattern[str]:
+def _tokens_of(character: str, runs: str = "") -> re.Pattern[str]:
     """The words, numbers and signs of a text, whose words have such letters beside runs without spaces."""
     return re.compile(
         # A date in figures is no number.
-        rf"(?<!{letter})(?<![.,-])(?:[0-9]{{4}}-(?:0[1-9]|1[0-2])(?:-[0-9]{{2}})?"
+        rf"(?<!{character})(?<![.,-])(?:[0-9]{{4}}-(?:0[1-9]|1[0-2])(?:-[0-9]{{2}})?"
         r"|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4})(?![0-9-])"
-        rf"|(?<!{letter})(?<![.,])(?P<number>(?:[0-9]{{1,3}}(?:[,.'\u2019\u00a0\u202f][0-9]{{3}})+(?![0-9])"
+        rf"|(?<!{character})(?<![.,])(?P<number>(?:[0-9]{{1,3}}(?:[,.'\u2019\u00a0\u202f][0-9]{{3}})+(?![0-9])"
         # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
         r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
-        rf"(?P<more>[万萬千](?!克)|(?:{letter}|\u00b0)*)(?![.,][0-9])"
-        rf"|{letter}+(?:(?<=\wn)['\u2019]t\b|['\u2019](?=\w))?{runs}|[^\w\s]"
+        rf"(?P<more>[万萬千](?!克)|(?:{character}|\u00b0)*)(?![.,][0-9])"
+        rf"|{character}+(?:(?<=\wn)['\u2019]t\b|['\u2019](?=\w))?{runs}|[^\w\s]"
     )
 
 
@@ -372,14 +372,14 @@ def is_alike(word: str, other: str) -> bool:
     return word == other or not stems_of(word).isdisjoint(stems_of(other))
 
 
-def is_unspaced(word: str) -> bool:
+def stands_in_run(word: str) -> bool:
     """True for a word of a language without spaces, which may stand within a run."""
     return _FIRST_UNSPACED.match(word) is not None
 
 
 def names(word: str, other: str) -> bool:
     """True if `word` is like the other one, or a compound of it: `Ladekabel` of `Kabel`; or has it, without spaces."""
-    if is_unspaced(other):
+    if stands_in_run(other):
         return other in word
     if is_alike(word, other):
         return True

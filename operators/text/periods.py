@@ -69,7 +69,7 @@ def period_at(text: str, at: int, now: float | None) -> Period | None:
     for pattern in _PATTERNS:
         if found := pattern.match(text, at):
             parts = {name.split("_")[0]: part for name, part in found.groupdict().items() if part}
-            return _dated(found.end(), parts, today)
+            return _read_date(found.end(), parts, today)
     relative = relative_period(text[at : at + _PHRASE], today) if today is not None else None
     if relative is None:
         return None
@@ -83,7 +83,7 @@ def day_number(ordinal: int) -> float:
     return float(day.year * 10_000 + day.month * 100 + day.day)
 
 
-def _dated(end: int, parts: Mapping[str, str], today: date | None) -> Period | None:
+def _read_date(end: int, parts: Mapping[str, str], today: date | None) -> Period | None:
     month = _NAMES[parts["name"]] if "name" in parts else int(parts.get("month", 1))
     unit = "day" if "day" in parts else "month" if "month" in parts or "name" in parts else "year"
     if "year" in parts:

@@ -1,7 +1,6 @@
-"""Phrases by which queries say limits, exclusions and orders, in English, German and French, and which words of
- texts say
-that something is not there.
+"""Phrases by which queries say limits, exclusions and orders, in English, German and French.
 
+Some words are those by which documents say that something is not there.
 Phrases are folded, their words apart. Further languages are in `vocabulary`. `read_rows` reads all such tables.
 `classify_text` tells questions from other texts by these words.
 """

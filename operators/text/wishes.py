@@ -87,7 +87,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     """The text without the wishes' words, each taken away once; the whole text if no word would be left."""
     rest = text
     for wish in wishes:
-        if wish.words and (at := re.search(_bounded(wish.words), rest)):
+        if wish.words and (at := re.search(_bound_of(wish.words), rest)):
             rest = f"{rest[: at.start()]} {rest[at.end() :]}"
     if rest == text:
         return text
@@ -95,7 +95,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     return rest if any(each.isalnum() for each in rest) else text
 
 
-def _bounded(words: str) -> str:
+def _bound_of(words: str) -> str:
     """A pattern of words that are no part of longer ones; Chinese and Japanese words bound each other."""
     before = f"(?<!{measures.SPACED})" if re.match(measures.SPACED, words) else ""
     behind = f"(?!{measures.SPACED})" if re.match(measures.SPACED, words[-1]) else ""
@@ -344,7 +344,7 @@ class _Reader:
             return None
         return _Found(at, end, Exclusion(without=self._words(first, end)[:256]))
 
-    def _excluded(self, at: int) -> _Found | None:
+    def _exclusion_behind(self, at: int) -> _Found | None:
         """A word of what is not wanted before an exclusion, and what is wanted somewhere: "deri olmayan çanta"."""
         phrase = self._phrase(at, self.vocabulary.excluded)
         if phrase is None or not self._is_word(at - 1):
@@ -439,7 +439,7 @@ def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
         ("limit", _Reader._limit_behind, _AMOUNTS),
         ("limit", _Reader._size, words["size"]),
         ("exclusion", _Reader._exclusion, of.excluding.firsts | words["relative"]),
-        ("exclusion", _Reader._excluded, of.excluded.firsts),
+        ("exclusion", _Reader._exclusion_behind, of.excluded.firsts),
         ("order", _Reader._order, of.orders.firsts),
     ]
     return openings, frozenset().union(*(firsts for _, _, firsts in openings))
