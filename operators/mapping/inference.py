@@ -5,7 +5,8 @@ Rules:
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
-  commonest of the texts is that of all.
+  commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
+- Documents without an id, of few, get a digest of their content.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -20,8 +21,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import roles
-from operators.mapping.formats import Form, describe_times
-from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
+from operators.mapping.formats import NEARLY_ALL, Form, describe_times
+from operators.mapping.profile import (
+    IDENTIFIER,
+    MANY_WORDS,
+    MIXED,
+    PROSE,
+    SHORT,
+    TIME,
+    FieldProfile,
+    profile,
+)
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError, unknown
@@ -105,6 +115,7 @@ def infer(
     chosen = _choose_fields(others, named)
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     bm25, spoken = _languages(named)
+    nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
     indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
     unused = [
         f"{each.column} ({each.kind.name if each.distinct > 1 else 'always the same'})"
@@ -114,7 +125,7 @@ def infer(
     section = {
         "envelope": "debezium" if debezium else None,
         "columns": {name: column for name, column in columns.items() if name != column},
-        "ids": "content" if id_ is None else "integer" if set(map(type, id_.values)) == {int} else None,
+        "ids": "content" if id_ is None or nameless else "integer" if set(map(type, id_.seen)) == {int} else None,
         **_read(profiles, named, markup=markup),
     }
     return DocumentMapping(
@@ -125,7 +136,7 @@ def infer(
         qdrant=_drop_empty({**chosen, "bm25": bm25}),
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
-        remarks=[*describe_absent(named), *_describe_times(profiles), *_describe_rows(rows, named, unused)],
+        remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
     )
 
 
@@ -137,24 +148,36 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TEXT, "none was found: titles and the other searched fields are all there is"
 
 
-def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
-    """Remarks on fields of which only a part is times."""
+def _with_words(named: Mapping[str, FieldProfile]) -> set[int]:
+    """The numbers of the documents that have a title or a text."""
+    return {row for name in (TITLE, TEXT) if name in named for row in named[name].rows}
+
+
+def _describe_odd(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
+    """Remarks on values that are another thing than nearly all of their field, and on fields of which a part is times."""
     for each in profiles:
+        if each.odd:
+            wanted = each.kind.name if each.kind in {BOOLEAN, TIME, NUMBER, OBJECTS} else "text"
+            are = "is" if len(each.odd) == 1 else "are"
+            count = f"{len(each.odd)} of {len(each.seen)} values {are} no {wanted}"
+            yield "odd", f"{each.column}: {count}, such as {each.odd[0]!r:.60}"
         if each.kind in {SHORT, IDENTIFIER, MIXED} and (reason := describe_times(each.values)):
             yield "no times", f"{each.column}: {reason}"
 
 
 def _describe_rows(
-    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Sequence[str], nameless: int
 ) -> Iterator[tuple[str, str]]:
     """Remarks on fields that are only returned, with their kind, and on documents that are refused, or no other's."""
     if (id_ := named.get("id")) is None:
-        yield "id", "made of the content: no field is another one in each document"
+        yield "id", "made of the content: no field is unique"
+    elif nameless:
+        yield "id", f"{nameless} documents have none: theirs is made of their content"
     if unused:
         yield "only shown", ", ".join(unused)
     if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
         yield "twice", f"{repeated} documents have the id of another one: the last, or the newest, stays"
-    if empty := len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}):
+    if empty := len(rows) - len(_with_words(named)):
         yield "empty", f"{empty} documents have neither title nor text, and are refused"
     sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
     if large := sum(size > _MOST_BYTES for size in sizes):
@@ -199,7 +222,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
 def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
     """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
     id_, text = by_column.get("id"), by_column.get(TEXT)
-    if id_ is None or text is None or id_.presence < 1 or text.presence < 0.5 or set(map(type, text.values)) != {str}:
+    if id_ is None or text is None or id_.presence < NEARLY_ALL or text.presence < 0.5 or not text.texts:
         return {}
     return {name: name for name in ("id", TEXT, TITLE) if name in by_column}
 

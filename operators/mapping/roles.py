@@ -1,7 +1,7 @@
 """Roles: which field of a sample of documents is the id, the title, the text, and so on; decided by its values.
 
 Rules:
-- An id is there in each document, and is nearly always another. A number counts as one. Of several such fields the name
+- An id is there in nearly all documents, and is nearly always another. A number counts as one. Of several such fields the name
   and the position decide, and without any the content does.
 - The text is the field with the most words. The title is a short text of most documents, nearly always another, whose
   words the text repeats.
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from operators.mapping.formats import read_value
+from operators.mapping.formats import NEARLY_ALL, read_value
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 from schemas.settings.qdrant import LANGUAGE_OF
 
@@ -93,17 +93,21 @@ def find_id(fields: Sequence[FieldProfile]) -> FieldProfile | None:
 
 
 def _may_name(each: FieldProfile) -> bool:
-    if each.presence < _ALL or each.uniqueness < 0.8 or each.listed or each.form in ("decimal", "decimal_comma"):
+    if each.presence < NEARLY_ALL or each.uniqueness < 0.8 or each.listed or each.form in ("decimal", "decimal_comma"):
         return False
     if any(not isinstance(value, str | int) or isinstance(value, bool) for value in each.values):
         return False
-    return each.kind.identifies is not None and all(len(text) <= 256 and len(text.split()) == 1 for text in each.texts)
+    return each.kind.identifies is not None and each.share(_is_no_name) <= 1 - NEARLY_ALL
+
+
+def _is_no_name(text: str) -> bool:
+    return len(text) > 256 or len(text.split()) != 1
 
 
 def _id_score(each: FieldProfile) -> float:
     named = 2.0 if each.has_name(_ID_NAMES) else 0.8 if each.has_name(_ID_ENDS) else 0.0
     place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
-    return 4 * each.uniqueness + named + (each.kind.identifies or 0.0) - place
+    return 4 * each.presence * each.uniqueness + named + (each.kind.identifies or 0.0) - place
 
 
 def find_text(fields: Sequence[FieldProfile]) -> FieldProfile | None:
@@ -169,8 +173,8 @@ def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     """The field with each document's language."""
     texts = [each for each in fields if not each.listed and each.texts and each.distinct <= 30]
     named = (each for each in texts if each.has_name(_LANGUAGES))
-    found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= 0.95]
-    return next(iter([*found, *(each for each in texts if each.share(is_language) >= 0.95)]), None)
+    found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= NEARLY_ALL]
+    return next(iter([*found, *(each for each in texts if each.share(is_language) >= NEARLY_ALL)]), None)
 
 
 def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
