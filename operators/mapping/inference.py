@@ -23,9 +23,11 @@ from typing import Any, Final
 from operators.mapping import roles
 from operators.mapping.formats import NEARLY_ALL, Form, describe_times
 from operators.mapping.profile import (
+    BOOLEAN,
     IDENTIFIER,
     MANY_WORDS,
     MIXED,
+    OBJECTS,
     PROSE,
     SHORT,
     TIME,
@@ -116,11 +118,14 @@ def infer(
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     bm25, spoken = _languages(named)
     nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
-    indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
+    weights = chosen["search_fields"]
+    if any(roles.has_accents(text) for each in profiles if each.name in weights for text in each.texts):
+        bm25["accents"] = "fold"
+    used = [f"{name.replace('[]', '')}." for name in (*weights, *chosen["indexes"], *INDEXED)]
     unused = [
         f"{each.column} ({each.kind.name if each.distinct > 1 else 'always the same'})"
         for each in others
-        if each.name not in indexed
+        if not any(name.startswith(f"{each.name}.") for name in used)
     ]
     section = {
         "envelope": "debezium" if debezium else None,
@@ -157,10 +162,10 @@ def _describe_odd(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]
     """Remarks on values that are another thing than nearly all of their field, and on fields of which a part is times."""
     for each in profiles:
         if each.odd:
-            wanted = each.kind.name if each.kind in {BOOLEAN, TIME, NUMBER, OBJECTS} else "text"
-            are = "is" if len(each.odd) == 1 else "are"
-            count = f"{len(each.odd)} of {len(each.seen)} values {are} no {wanted}"
-            yield "odd", f"{each.column}: {count}, such as {each.odd[0]!r:.60}"
+            told = each.kind in {BOOLEAN, TIME, OBJECTS}
+            wanted = each.kind.name if told else "text" if each.texts and each.form is None else "number"
+            usual = f"{len(each.values)} of {len(each.seen)} values are {wanted}s"
+            yield "odd", f"{each.column}: {usual}, and {each.odd[0]!r:.60} is not"
         if each.kind in {SHORT, IDENTIFIER, MIXED} and (reason := describe_times(each.values)):
             yield "no times", f"{each.column}: {reason}"
 
@@ -172,7 +177,7 @@ def _describe_rows(
     if (id_ := named.get("id")) is None:
         yield "id", "made of the content: no field is unique"
     elif nameless:
-        yield "id", f"{nameless} documents have none: theirs is made of their content"
+        yield "id", f"{nameless} of {len(rows)} documents have none: theirs is made of their content"
     if unused:
         yield "only shown", ", ".join(unused)
     if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
@@ -222,7 +227,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
 def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
     """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
     id_, text = by_column.get("id"), by_column.get(TEXT)
-    if id_ is None or text is None or id_.presence < NEARLY_ALL or text.presence < 0.5 or not text.texts:
+    if id_ is None or text is None or id_.presence < NEARLY_ALL or text.presence < 0.5 or {*map(type, text.values)} != {str}:
         return {}
     return {name: name for name in ("id", TEXT, TITLE) if name in by_column}
 
@@ -325,20 +330,26 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     weights = {name: weight for name, weight in ((TITLE, 2.0), (TEXT, 1.0)) if name in named}
     if "id" in named and named["id"].kind is IDENTIFIER:
         weights["id"] = 2.0
-    searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
-    weights |= {each.name: each.weight for each in searched}
+    members = list(chain.from_iterable(map(_members, usable)))
+    names = [each for each in members if each.kind in {SHORT, IDENTIFIER}]
+    searched = roles.rank_searched([*usable, *names])[: MOST_FIELDS - len(weights)]
+    weights |= {each.name.replace("[]", ""): each.weight for each in searched}
     prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
     contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
     read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
-    indexes = {each.name: each.index for each in usable if each.index is not None}
-    for each in usable:
-        for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
-            if member.index is not None and member.form is None:
-                indexes[f"{each.name}[].{member.column}"] = member.index
-    indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
+    filtered = [*usable, *(each for each in members if each.form is None)]
+    indexes = {each.name: each.index for each in filtered if each.index is not None and each.name not in INDEXED}
     return {
         "search_fields": weights,
         "read_fields": [*dict.fromkeys((TITLE, *read, TEXT))] if read else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
+
+
+def _members(each: FieldProfile) -> Iterator[FieldProfile]:
+    """The fields of the objects in a list, by the names that filters have for them."""
+    for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
+        if _INDEXED.fullmatch(member.column):
+            member.name, member.position = f"{each.name}[].{member.column}", each.position
+            yield member

@@ -20,6 +20,7 @@ from typing import Final
 from operators.mapping.formats import NEARLY_ALL, read_value
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 from schemas.settings.qdrant import LANGUAGE_OF
+from schemas.texts import nfc
 
 _ID_NAMES: Final = r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id"
 _ID_ENDS: Final = r"(?-i:.*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code))"
@@ -245,6 +246,7 @@ def find_variants(
     return next((each for each in tries if count_apart(*each) >= _MOST_APART * len(equal)), [])
 
 
+_ACCENTED: Final = re.compile("(?![äöüßÄÖÜ×÷])[\u00c0-\u024f\u1e00-\u1eff]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LEAST: Final = 0.08
 """Share of frequent words from which a text is of a language."""
@@ -265,6 +267,11 @@ def is_language(value: str) -> bool:
 def analyser(value: str) -> str | None:
     """The analyser of a language, by its code or name; None if there is none."""
     return LANGUAGE_OF.get(value.lower()) or LANGUAGE_OF.get(value[:_CODE].lower())
+
+
+def has_accents(text: str) -> bool:
+    """True if a Latin letter has an accent or a stroke; umlauts have two letters instead, with or without folding."""
+    return not text.isascii() and _ACCENTED.search(nfc(text)) is not None
 
 
 def detect(text: str) -> str | None:
