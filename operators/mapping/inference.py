@@ -227,7 +227,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
 def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
     """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
     id_, text = by_column.get("id"), by_column.get(TEXT)
-    if id_ is None or text is None or id_.presence < NEARLY_ALL or text.presence < 0.5 or {*map(type, text.values)} != {str}:
+    if id_ is None or id_.presence < NEARLY_ALL or text is None or text.presence < 0.5 or text.texts != text.values:
         return {}
     return {name: name for name in ("id", TEXT, TITLE) if name in by_column}
 
