@@ -159,7 +159,7 @@ def _with_words(named: Mapping[str, FieldProfile]) -> set[int]:
 
 
 def _describe_odd(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
-    """Remarks on values that are another thing than nearly all of their field, and on fields of which a part is times."""
+    """Remarks on values that are another thing than nearly all of their field, and on fields that are times in part."""
     for each in profiles:
         if each.odd:
             told = each.kind in {BOOLEAN, TIME, OBJECTS}

@@ -1,7 +1,6 @@
 """Profiles: the values of each field in a sample of documents, and the kind of thing that they look like.
 
-Nearly all values of a field decide what it is (NEARLY_ALL): one among hundreds that is another thing is an odd one, which
-is counted and told.
+Nearly all values of a field decide what it is: one among hundreds that is another thing is odd, counted and told.
 """
 
 import re
@@ -47,6 +46,7 @@ _SLUG: Final = re.compile(r"[^\W_A-Z]+(?:-[^\W_A-Z]+)+")
 _LONG: Final = 8
 """Digits from which whole numbers of one length, all different, are numbers of articles though they count up."""
 
+_TYPES: Final[Mapping[type, type]] = {int: float, dict: object, list: object}
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
@@ -297,7 +297,7 @@ class FieldProfile:
 
 def _type(value: Any) -> type:
     """The type of a value in JSON: one of numbers, one of objects and lists."""
-    return {int: float, dict: object, list: object}.get(type(value), type(value))
+    return _TYPES.get(type(value), type(value))
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Roles: which field of a sample of documents is the id, the title, the text, and so on; decided by its values.
 
 Rules:
-- An id is there in nearly all documents, and is nearly always another. A number counts as one. Of several such fields the name
-  and the position decide, and without any the content does.
+- An id is there in nearly all documents, and is nearly always another. A number counts as one. Of several such fields
+  the name and the position decide, and without any the content does.
 - The text is the field with the most words. The title is a short text of most documents, nearly always another, whose
   words the text repeats.
 - Times before or at each other time of their document are those of creation; a name that says so goes before.

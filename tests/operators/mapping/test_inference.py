@@ -1,6 +1,7 @@
 """Inference: which field of somebody's documents is what."""
 
 import random
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -308,7 +309,7 @@ def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read
     ],
     ids=["numbers", "texts of numbers", "booleans", "days", "milliseconds", "German days", "texts", "ids"],
 )
-def test_nearly_all_values_decide(usual: Any, odd: Any, kind: str, said: str) -> None:
+def test_nearly_all_values_decide(usual: Callable[[int], Any], odd: Any, kind: str, said: str) -> None:
     """One odd value among hundreds changes nothing of its field, and is told."""
     clean, one = ([article(n, z=usual(n)) for n in range(count)] for count in (100, 99))
     without, mapping = infer(clean, NOW), infer([*one, article(100, z=odd)], NOW)
@@ -322,7 +323,7 @@ def test_nearly_all_values_decide(usual: Any, odd: Any, kind: str, said: str) ->
     assert not [part for part, _ in without.remarks if part == "odd"]
 
 
-def profile_of(profiles: Any, column: str) -> FieldProfile:
+def profile_of(profiles: Sequence[FieldProfile], column: str) -> FieldProfile:
     """The field of this column."""
     [found] = (each for each in profiles if each.column == column)
     return found
@@ -392,7 +393,7 @@ def test_words_in_lists_of_objects_are_searched() -> None:
 
 
 @pytest.mark.parametrize("as_written", [int, str])
-def test_long_numbers_of_one_length_are_identifiers(as_written: Any) -> None:
+def test_long_numbers_of_one_length_are_identifiers(as_written: Callable[[int], Any]) -> None:
     """ISBNs of one publisher follow one another closely; counts and years are numbers."""
     documents = [
         article(n, isbn=as_written(9_783_161_484_100 + 9 * n), seen=10_000 + n, year=2000 + n) for n in range(40)
