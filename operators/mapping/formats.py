@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from itertools import product
+from itertools import filterfalse, islice, product
 from math import inf
 from typing import Any, Final
 
@@ -167,26 +167,21 @@ def is_of(form: Form, value: Any) -> bool:
     return True
 
 
+def few(total: int) -> int:
+    """The number of odd values that so many may have, at most."""
+    return int(total * (1 - NEARLY_ALL))
+
+
 def _count_odd(form: Form, values: Sequence[Any]) -> int:
-    """The number of values that are not of the format; where nearly all are not, not all are counted."""
-    odd = 0
-    for value in values:
-        odd += not is_of(form, value)
-        if not are_nearly_all(len(values) - odd, len(values)):
-            break
-    return odd
+    """The number of values that are not of the format; where they are more than a few, not all are counted."""
+    return sum(1 for _ in islice(filterfalse(partial(is_of, form), values), few(len(values)) + 1))
 
 
-def are_nearly_all(some: int, total: int) -> bool:
-    """True if so many of all values decide."""
-    return some >= NEARLY_ALL * total
-
-
-def _find_form(forms: Iterable[str], values: Sequence[Any], may_be: Callable[[str], bool]) -> str | None:
+def _find_form(forms: Iterable[str], values: Sequence[Any]) -> str | None:
     """The first of the formats that most values are of, if these are nearly all."""
-    best, fewest = None, int(len(values) * (1 - NEARLY_ALL)) + 1
+    best, fewest = None, few(len(values)) + 1
     for form in forms:
-        if fewest and (odd := _count_odd(form, values)) < fewest and may_be(form):
+        if fewest and (odd := _count_odd(form, values)) < fewest and (form in _READERS or _are_times(form, values)):
             best, fewest = form, odd
     return best
 
@@ -198,9 +193,9 @@ def recognise_times(values: Sequence[Any]) -> Form | None:
         return one
     found = [(_recognise_group(group), group) for group in groups]
     several = [*dict.fromkeys(form for form, _ in found if form is not None)]
-    told = sum(len(group) for form, group in found if form is not None)
+    odd = sum(len(group) for form, group in found if form is None)
     readings = ({read_seconds(form, value) for form in several} - {None} for value in values)
-    if not several or not are_nearly_all(told, sum(map(len, groups))) or any(len(each) > 1 for each in readings):
+    if not several or odd > few(sum(map(len, groups))) or any(len(each) > 1 for each in readings):
         return one
     return several if len(several) > 1 else several[0]
 
@@ -230,7 +225,7 @@ def _by_shape(values: Sequence[Any]) -> list[list[Any]]:
 
 def _recognise_group(values: Sequence[Any]) -> str | None:
     """The format of times of one shape; None if there is none, or days and months cannot be told apart."""
-    form = _find_form(_TIMES, values, partial(_are_times, values=values))
+    form = _find_form(_TIMES, values)
     swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form or "")
     ours, others = ([read_seconds(each, value) for value in values] for each in (form or "", swapped))
     told = any(theirs is None and our is not None for our, theirs in zip(ours, others, strict=True))
@@ -239,7 +234,7 @@ def _recognise_group(values: Sequence[Any]) -> str | None:
 
 def recognise_time(values: Sequence[Any]) -> str | None:
     """The format of these times; "" where they are as rankstream has them, None where they are no times."""
-    form = _find_form(_TIMES, values, partial(_are_times, values=values))
+    form = _find_form(_TIMES, values)
     return "" if form in {"iso_utc", "unix"} and all(values) and not _count_odd("", values) else form
 
 
@@ -248,8 +243,8 @@ def _are_times(form: str, values: Sequence[Any]) -> bool:
     told = [(value, each) for value in values if (each := read_seconds(form, value)) is not None]
     first, last = (_FIRST, _LAST) if form in _UNITS else (-_LATEST, _LATEST) if form in PATTERNS else (-inf, inf)
     written = _WRITTEN.get(form, _ANYHOW)
-    likely = [first <= each < last and written.fullmatch(str(value)) is not None for value, each in told]
-    if not told or not are_nearly_all(sum(likely), len(likely)):
+    odd = sum(not (first <= each < last and written.fullmatch(str(value))) for value, each in told)
+    if not told or odd > few(len(told)):
         return False
     if form == "unix":
         times = [each for _, each in told]
@@ -290,4 +285,4 @@ def recognise_number(values: Sequence[Any]) -> str | None:
     """
     if any(isinstance(value, str) and re.fullmatch(r"0\d+", value) for value in values):
         return None
-    return _find_form(_READERS, values, lambda _: True)
+    return _find_form(_READERS, values)

@@ -22,18 +22,7 @@ from typing import Any, Final
 
 from operators.mapping import roles
 from operators.mapping.formats import NEARLY_ALL, Form, describe_times
-from operators.mapping.profile import (
-    BOOLEAN,
-    IDENTIFIER,
-    MANY_WORDS,
-    MIXED,
-    OBJECTS,
-    PROSE,
-    SHORT,
-    TIME,
-    FieldProfile,
-    profile,
-)
+from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError, unknown
@@ -162,10 +151,8 @@ def _describe_odd(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]
     """Remarks on values that are another thing than nearly all of their field, and on fields that are times in part."""
     for each in profiles:
         if each.odd:
-            told = each.kind in {BOOLEAN, TIME, OBJECTS}
-            wanted = each.kind.name if told else "text" if each.texts and each.form is None else "number"
-            usual = f"{len(each.values)} of {len(each.seen)} values are {wanted}s"
-            yield "odd", f"{each.column}: {usual}, and {each.odd[0]!r:.60} is not"
+            count = f"{len(each.odd)} of {len(each.seen)} values"
+            yield "odd", f"{each.column}: {each.kind.name}, except {count}, such as {each.odd[0]!r:.60}"
         if each.kind in {SHORT, IDENTIFIER, MIXED} and (reason := describe_times(each.values)):
             yield "no times", f"{each.column}: {reason}"
 

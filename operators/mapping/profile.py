@@ -65,7 +65,7 @@ class Kind:
     weight: float = 0.0
 
 
-MIXED: Final = Kind("mixed")
+MIXED: Final = Kind("mixed", 0.3)
 OBJECTS: Final = Kind("objects")
 BOOLEAN: Final = Kind("boolean", None, "bool")
 TIME: Final = Kind("time", -1.5, "datetime")
@@ -163,7 +163,7 @@ class FieldProfile:
     def _parts(self) -> tuple[list[Any], list[Any]]:
         """The values of the field's format, or else of the type that nearly all have, and the others."""
         types = Counter(map(_type, self.seen))
-        usual = {each for each, count in types.items() if formats.are_nearly_all(count, len(self.seen))} or {*types}
+        usual = {each for each, count in types.items() if types.total() - count <= formats.few(types.total())} or types
         form = self.form if self.form not in LISTS else None
         fits = [formats.is_of(form, each) if form is not None else _type(each) in usual for each in self.seen]
         return [*compress(self.seen, fits)], [*compress(self.seen, map(not_, fits))]
@@ -277,12 +277,11 @@ class FieldProfile:
 
     @cached_property
     def weight(self) -> float:
-        """The weight of its words in a search; 0 for a field that nobody searches: names must tell documents apart.
-
-        Slugs of its own say in each document what its title does.
-        """
-        if self.kind is not SHORT or (self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY):
-            return self.kind.weight * (self.kind is not SHORT)
+        """The weight of its words in a search; 0 for a field that nobody searches: names must tell documents apart."""
+        if self.kind is not SHORT:
+            return self.kind.weight
+        if self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY:
+            return 0  # A slug repeats the title.
         named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
         return SHORT.weight * (self.distinct >= 5 and named > 0.8 and median_low(map(len, self.texts)) > 3)
 

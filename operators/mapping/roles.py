@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from operators.mapping.formats import NEARLY_ALL, read_value
+from operators.mapping.formats import NEARLY_ALL, few, read_value
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 from schemas.settings.qdrant import LANGUAGE_OF
 from schemas.texts import nfc
@@ -98,11 +98,8 @@ def _may_name(each: FieldProfile) -> bool:
         return False
     if any(not isinstance(value, str | int) or isinstance(value, bool) for value in each.values):
         return False
-    return each.kind.identifies is not None and each.share(_is_no_name) <= 1 - NEARLY_ALL
-
-
-def _is_no_name(text: str) -> bool:
-    return len(text) > 256 or len(text.split()) != 1
+    odd = sum(len(text) > 256 or len(text.split()) != 1 for text in each.texts)
+    return each.kind.identifies is not None and odd <= few(len(each.texts))
 
 
 def _id_score(each: FieldProfile) -> float:
