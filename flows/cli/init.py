@@ -345,11 +345,14 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
     examples = [f"{each.column} {json.dumps(each.values[0], ensure_ascii=False)[:40]}" for each in formatted[:3]]
     several = "lang" not in mapping.roles and len(mapping.languages) > 1
     own = " A field lang with that of each document finds more: docs/how-to/languages.md." if several else ""
+    folded = mapping.qdrant.get("bm25", {}).get("accents") == "fold"
+    accents = " accents: fold: `cafe` finds `café`; some texts have accents." if folded else ""
     marked = "is searched and shown as text. keep_original: true keeps it, too."
     return {
         "envelope": "Rows of a database, as Debezium writes them.",
         "columns": "Field in the index: name in the documents. Queries, results and errors have the second.",
-        "ids": "integer: results have ids as whole numbers, too; content: the id is a digest of the content.",
+        "ids": "integer: results have ids as whole numbers, too; content: a digest of it is the"
+        " id of a document that has none.",
         "formats": f"Forms of values, such as {', '.join(examples)}.",
         "html": f"HTML {marked}",
         "markdown": f"Markdown {marked}",
@@ -360,7 +363,7 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
         "read_fields": "Fields that the models read. Documents that differ in one of them, such as the sizes of an"
         " article, are no duplicates.",
         "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
-        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.{own}",
+        "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.{own}{accents}",
         "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"
         " this one.",
     }

@@ -1,7 +1,8 @@
 """Formats: the forms in which other programs write numbers, booleans and times; read, and recognised by samples.
 
 Rules:
-- A format is recognised if each sample is of it: one value that is not would be refused or lost later.
+- A format is recognised if nearly all samples are of it, and of several the one that most are of. The others stay as
+  they are.
 - Texts are lists if signs part short values that others have, too. Commas part words alone, and not always as many:
   2,5 is a number, and "Paris, France" a place.
 - A column may have times of several formats, if no value has two readings. 3/4/2026 has, unless a day over 12 tells.
@@ -18,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from itertools import product
+from itertools import filterfalse, islice, product
 from math import inf
 from typing import Any, Final
 
@@ -67,6 +68,9 @@ PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES)
 """Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
 
 _TIMES: Final = ("iso_utc", *_UNITS, *PATTERNS, "rfc2822")
+
+NEARLY_ALL: Final = 0.95
+"""Share of the values of a field that decides what it is; the others are odd ones, as one among hundreds is."""
 
 Form = str | Sequence[str]
 """A format, or those of a column that has several: the first that reads a value counts."""
@@ -154,23 +158,46 @@ def read_seconds(form: Form, value: Any) -> float | None:
         return None
 
 
-def _fit(read: Callable[[Any], object], values: Iterable[Any]) -> bool:
-    """True if every value can be read."""
+def is_of(form: Form, value: Any) -> bool:
+    """True if the value can be read in this format, "" for rankstream's own times."""
     try:
-        for value in values:
-            read(value)
+        read_value(form, value) if form else unix_seconds(value)
     except UNREADABLE:
         return False
     return True
 
 
+def few(total: int) -> int:
+    """The number of odd values that so many may have, at most."""
+    return int(total * (1 - NEARLY_ALL))
+
+
+def _count_odd(form: Form, values: Sequence[Any]) -> int:
+    """The number of values that are not of the format; where they are more than a few, not all are counted."""
+    return sum(1 for _ in islice(filterfalse(partial(is_of, form), values), few(len(values)) + 1))
+
+
+def _find_form(forms: Iterable[str], values: Sequence[Any]) -> str | None:
+    """The first of the formats that most values are of, if these are nearly all."""
+    best, fewest = None, few(len(values)) + 1
+    for form in forms:
+        if fewest and (odd := _count_odd(form, values)) < fewest and (form in _READERS or _are_times(form, values)):
+            best, fewest = form, odd
+    return best
+
+
 def recognise_times(values: Sequence[Any]) -> Form | None:
     """The format of these times as `recognise_time` has it, or the formats of a column that has several."""
-    if (one := recognise_time(values)) is not None or len(groups := _by_shape(values)) < 2:
+    one, groups = recognise_time(values), _by_shape(values)
+    if len(groups) < 2 or (one is not None and not _count_odd(one, values)):
         return one
-    found = [*dict.fromkeys(map(_recognise_group, groups))]
-    readings = ({read_seconds(form or "", value) for form in found} - {None} for value in values)
-    return [form for form in found if form] if None not in found and all(len(each) < 2 for each in readings) else None
+    found = [(_recognise_group(group), group) for group in groups]
+    several = [*dict.fromkeys(form for form, _ in found if form is not None)]
+    odd = sum(len(group) for form, group in found if form is None)
+    readings = ({read_seconds(form, value) for form in several} - {None} for value in values)
+    if not several or odd > few(sum(map(len, groups))) or any(len(each) > 1 for each in readings):
+        return one
+    return several if len(several) > 1 else several[0]
 
 
 def describe_times(values: Sequence[Any]) -> str | None:
@@ -198,30 +225,26 @@ def _by_shape(values: Sequence[Any]) -> list[list[Any]]:
 
 def _recognise_group(values: Sequence[Any]) -> str | None:
     """The format of times of one shape; None if there is none, or days and months cannot be told apart."""
-    form = _find_form(values)
+    form = _find_form(_TIMES, values)
     swapped = re.sub("%([dm])/%([dm])", r"%\2/%\1", form or "")
     ours, others = ([read_seconds(each, value) for value in values] for each in (form or "", swapped))
-    return form if None in others or ours == others else None
+    told = any(theirs is None and our is not None for our, theirs in zip(ours, others, strict=True))
+    return form if told or ours == others else None
 
 
 def recognise_time(values: Sequence[Any]) -> str | None:
     """The format of these times; "" where they are as rankstream has them, None where they are no times."""
-    form = _find_form(values)
-    return "" if form in {"iso_utc", "unix"} and all(values) and _fit(unix_seconds, values) else form
-
-
-def _find_form(values: Sequence[Any]) -> str | None:
-    return next((form for form in _TIMES if _are_times(form, values)), None)
+    form = _find_form(_TIMES, values)
+    return "" if form in {"iso_utc", "unix"} and all(values) and not _count_odd("", values) else form
 
 
 def _are_times(form: str, values: Sequence[Any]) -> bool:
-    """True if all values are of this format, and times of likely years, which count nothing."""
-    if not _fit(partial(read_value, form), values):
-        return False
+    """True if the values of this format are times of likely years, which count nothing."""
     told = [(value, each) for value in values if (each := read_seconds(form, value)) is not None]
     first, last = (_FIRST, _LAST) if form in _UNITS else (-_LATEST, _LATEST) if form in PATTERNS else (-inf, inf)
     written = _WRITTEN.get(form, _ANYHOW)
-    if not told or not all(first <= each < last and written.fullmatch(str(value)) for value, each in told):
+    odd = sum(not (first <= each < last and written.fullmatch(str(value))) for value, each in told)
+    if not told or odd > few(len(told)):
         return False
     if form == "unix":
         times = [each for _, each in told]
@@ -255,11 +278,11 @@ def recognise_list(texts: Sequence[str]) -> str | None:
     return None
 
 
-def recognise_number(texts: Sequence[str]) -> str | None:
-    """The format of texts that are all numbers or booleans; None if they are not.
+def recognise_number(values: Sequence[Any]) -> str | None:
+    """The format of values that nearly all are numbers or booleans; None if they are not.
 
     Digits with leading zeros are no numbers: they would come back without.
     """
-    if any(re.fullmatch(r"0\d+", text) for text in texts):
+    if any(isinstance(value, str) and re.fullmatch(r"0\d+", value) for value in values):
         return None
-    return next((form for form in _READERS if _fit(partial(read_value, form), texts)), None)
+    return _find_form(_READERS, values)

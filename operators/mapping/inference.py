@@ -5,7 +5,8 @@ Rules:
 - A field keeps its name, unless a role gives it another one, it begins with an underscore, or rankstream means
   something else by it: then it is called own_NAME, so that no document is refused or hidden for it.
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
-  commonest of the texts is that of all.
+  commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
+- Documents without an id, of few, get a digest of their content.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -20,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import roles
-from operators.mapping.formats import Form, describe_times
+from operators.mapping.formats import NEARLY_ALL, Form, describe_times
 from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
 from schemas.document import INDEXED, TEXT, DocumentEvent
@@ -105,16 +106,20 @@ def infer(
     chosen = _choose_fields(others, named)
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     bm25, spoken = _languages(named)
-    indexed = chosen["search_fields"].keys() | {name.partition("[")[0] for name in chosen["indexes"]} | INDEXED
+    nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
+    weights = chosen["search_fields"]
+    if any(roles.has_accents(text) for each in profiles if each.name in weights for text in each.texts):
+        bm25["accents"] = "fold"
+    used = [f"{name.replace('[]', '')}." for name in (*weights, *chosen["indexes"], *INDEXED)]
     unused = [
         f"{each.column} ({each.kind.name if each.distinct > 1 else 'always the same'})"
         for each in others
-        if each.name not in indexed
+        if not any(name.startswith(f"{each.name}.") for name in used)
     ]
     section = {
         "envelope": "debezium" if debezium else None,
         "columns": {name: column for name, column in columns.items() if name != column},
-        "ids": "content" if id_ is None else "integer" if set(map(type, id_.values)) == {int} else None,
+        "ids": "content" if id_ is None or nameless else "integer" if set(map(type, id_.seen)) == {int} else None,
         **_read(profiles, named, markup=markup),
     }
     return DocumentMapping(
@@ -125,7 +130,7 @@ def infer(
         qdrant=_drop_empty({**chosen, "bm25": bm25}),
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
-        remarks=[*describe_absent(named), *_describe_times(profiles), *_describe_rows(rows, named, unused)],
+        remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
     )
 
 
@@ -137,24 +142,34 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TEXT, "none was found: titles and the other searched fields are all there is"
 
 
-def _describe_times(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
-    """Remarks on fields of which only a part is times."""
+def _with_words(named: Mapping[str, FieldProfile]) -> set[int]:
+    """The numbers of the documents that have a title or a text."""
+    return {row for name in (TITLE, TEXT) if name in named for row in named[name].rows}
+
+
+def _describe_odd(profiles: Sequence[FieldProfile]) -> Iterator[tuple[str, str]]:
+    """Remarks on values that are another thing than nearly all of their field, and on fields that are times in part."""
     for each in profiles:
+        if each.odd:
+            count = f"{len(each.odd)} of {len(each.seen)} values"
+            yield "odd", f"{each.column}: {each.kind.name}, except {count}, such as {each.odd[0]!r:.60}"
         if each.kind in {SHORT, IDENTIFIER, MIXED} and (reason := describe_times(each.values)):
             yield "no times", f"{each.column}: {reason}"
 
 
 def _describe_rows(
-    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], named: Mapping[str, FieldProfile], unused: Sequence[str], nameless: int
 ) -> Iterator[tuple[str, str]]:
     """Remarks on fields that are only returned, with their kind, and on documents that are refused, or no other's."""
     if (id_ := named.get("id")) is None:
-        yield "id", "made of the content: no field is another one in each document"
+        yield "id", "made of the content: no field is unique"
+    elif nameless:
+        yield "id", f"{nameless} of {len(rows)} documents have none: theirs is made of their content"
     if unused:
         yield "only shown", ", ".join(unused)
     if id_ is not None and (repeated := len(id_.rows) - id_.distinct):
         yield "twice", f"{repeated} documents have the id of another one: the last, or the newest, stays"
-    if empty := len(rows) - len({row for name in (TITLE, TEXT) if name in named for row in named[name].rows}):
+    if empty := len(rows) - len(_with_words(named)):
         yield "empty", f"{empty} documents have neither title nor text, and are refused"
     sizes = (len(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace")) for row in rows)
     if large := sum(size > _MOST_BYTES for size in sizes):
@@ -199,7 +214,7 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
 def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
     """The roles that documents in rankstream's own form say by their names: with an id each, and a text."""
     id_, text = by_column.get("id"), by_column.get(TEXT)
-    if id_ is None or text is None or id_.presence < 1 or text.presence < 0.5 or set(map(type, text.values)) != {str}:
+    if id_ is None or id_.presence < NEARLY_ALL or text is None or text.presence < 0.5 or text.texts != text.values:
         return {}
     return {name: name for name in ("id", TEXT, TITLE) if name in by_column}
 
@@ -302,20 +317,26 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     weights = {name: weight for name, weight in ((TITLE, 2.0), (TEXT, 1.0)) if name in named}
     if "id" in named and named["id"].kind is IDENTIFIER:
         weights["id"] = 2.0
-    searched = roles.rank_searched(usable)[: MOST_FIELDS - len(weights)]
-    weights |= {each.name: each.weight for each in searched}
+    members = list(chain.from_iterable(map(_members, usable)))
+    names = [each for each in members if each.kind in {SHORT, IDENTIFIER}]
+    searched = roles.rank_searched([*usable, *names])[: MOST_FIELDS - len(weights)]
+    weights |= {each.name.replace("[]", ""): each.weight for each in searched}
     prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
     contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
     read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
-    indexes = {each.name: each.index for each in usable if each.index is not None}
-    for each in usable:
-        for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
-            if member.index is not None and member.form is None:
-                indexes[f"{each.name}[].{member.column}"] = member.index
-    indexes = {name: kind for name, kind in indexes.items() if name not in INDEXED}
+    filtered = [*usable, *(each for each in members if each.form is None)]
+    indexes = {each.name: each.index for each in filtered if each.index is not None and each.name not in INDEXED}
     return {
         "search_fields": weights,
         "read_fields": [*dict.fromkeys((TITLE, *read, TEXT))] if read else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
+
+
+def _members(each: FieldProfile) -> Iterator[FieldProfile]:
+    """The fields of the objects in a list, by the names that filters have for them."""
+    for member in profile([value for value in each.values if isinstance(value, dict)]) if each.listed else ():
+        if _INDEXED.fullmatch(member.column):
+            member.name, member.position = f"{each.name}[].{member.column}", each.position
+            yield member

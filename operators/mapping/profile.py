@@ -1,10 +1,16 @@
-"""Profiles: the values of each field in a sample of documents, and the kind of thing that they look like."""
+"""Profiles: the values of each field in a sample of documents, and the kind of thing that they look like.
+
+Nearly all values of a field decide what it is: one among hundreds that is another thing is odd, counted and told.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import unescape
+from itertools import compress
+from operator import not_
 from statistics import fmean, median_low
 from typing import Any, Final, Self
 
@@ -36,6 +42,11 @@ _MARKDOWN: Final = re.compile(
     r"(?m)^#{1,6} \S|^```|\[[^\]\n]+\]\([^)\s]+\)|\*\*[^*\n]+\*\*|^\|[ :-]*-{3,}|^(?:[-*+]|\d+\.) .*\n(?:[-*+]|\d+\.) "
 )
 _IDENTIFIER: Final = re.compile(r"(?=.*\d)[^\W_]+(?:[ ._/+-]{1,2}[^\W_]+){0,5}")
+_SLUG: Final = re.compile(r"[^\W_A-Z]+(?:-[^\W_A-Z]+)+")
+_LONG: Final = 8
+"""Digits from which whole numbers of one length, all different, are numbers of articles though they count up."""
+
+_TYPES: Final[Mapping[type, type]] = {int: float, dict: object, list: object}
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
@@ -54,7 +65,7 @@ class Kind:
     weight: float = 0.0
 
 
-MIXED: Final = Kind("mixed")
+MIXED: Final = Kind("mixed", 0.3)
 OBJECTS: Final = Kind("objects")
 BOOLEAN: Final = Kind("boolean", None, "bool")
 TIME: Final = Kind("time", -1.5, "datetime")
@@ -73,7 +84,10 @@ _WRITTEN: Final = {
     URL: re.compile(r"(?:https?|ftp)://\S+|/[^\s/]\S*|www\.\S+", re.IGNORECASE),
     EMAIL: re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
     KEY: re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE),
-    MEASURE: re.compile(r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?", re.IGNORECASE),
+    MEASURE: re.compile(
+        r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?|P(?=.)(?:[\d.]+[DWMY])*(?:T(?:[\d.]+[HMS])+)?",
+        re.IGNORECASE,
+    ),
 }
 """Kinds that are known by a pattern of most texts."""
 
@@ -141,9 +155,28 @@ class FieldProfile:
         return len(self.rows) / max(1, self.total)
 
     @cached_property
-    def values(self) -> list[Any]:
+    def seen(self) -> list[Any]:
         """Values, those of lists one by one, of at most so many documents."""
         return list(_flatten(list(self.rows.values())[:_MOST_VALUES]))
+
+    @cached_property
+    def _parts(self) -> tuple[list[Any], list[Any]]:
+        """The values of the field's format, or else of the type that nearly all have, and the others."""
+        types = Counter(map(_type, self.seen))
+        usual = {each for each, count in types.items() if types.total() - count <= formats.few(types.total())} or types
+        form = self.form if self.form not in LISTS else None
+        fits = [formats.is_of(form, each) if form is not None else _type(each) in usual for each in self.seen]
+        return [*compress(self.seen, fits)], [*compress(self.seen, map(not_, fits))]
+
+    @property
+    def values(self) -> list[Any]:
+        """The values that decide what the field is."""
+        return self._parts[0]
+
+    @property
+    def odd(self) -> list[Any]:
+        """The values that are another thing than nearly all others are."""
+        return self._parts[1]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -180,8 +213,11 @@ class FieldProfile:
     @cached_property
     def form(self) -> Form | None:
         """The format of its times, numbers, booleans or lists; "" is that of rankstream's own times, None JSON's."""
-        time = formats.recognise_times(self.values) if not self.listed else None
-        return formats.recognise_number(self.texts) if time is None and len(self.texts) == len(self.values) else time
+        time = formats.recognise_times(self.seen) if not self.listed else None
+        if time is not None or (number := formats.recognise_number(self.seen)) is None:
+            return time
+        # JSON's own numbers and booleans need none.
+        return number if any(isinstance(value, str) and formats.is_of(number, value) for value in self.seen) else None
 
     @cached_property
     def seconds(self) -> dict[int, float]:
@@ -208,14 +244,14 @@ class FieldProfile:
     @cached_property
     def kind(self) -> Kind:
         """The kind of its values."""
-        types = set(map(type, self.values))
-        if types & {dict, list}:
+        types = set(map(_type, self.values))
+        if object in types:
             return OBJECTS
         if types == {bool} or self.form == "boolean":
             return BOOLEAN
         if self.form is not None and self.form not in (*NUMBERS, *LISTS):
             return TIME
-        if types <= {int, float} or self.form in NUMBERS:
+        if types == {float} or self.form in NUMBERS:
             return IDENTIFIER if self._is_whole and self._counts_articles() else NUMBER
         if types != {str}:
             return MIXED
@@ -244,14 +280,23 @@ class FieldProfile:
         """The weight of its words in a search; 0 for a field that nobody searches: names must tell documents apart."""
         if self.kind is not SHORT:
             return self.kind.weight
+        if self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY:
+            return 0  # A slug repeats the title.
         named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
         return SHORT.weight * (self.distinct >= 5 and named > 0.8 and median_low(map(len, self.texts)) > 3)
 
     def _counts_articles(self) -> bool:
-        """True for long whole numbers, nearly all different, which do not follow one another."""
+        """True for long whole numbers, nearly all different, of one length as an ISBN is, or that leave gaps."""
         numbers = sorted(map(int, self.values))
         gap = (numbers[-1] - numbers[0]) / len(numbers)
-        return min(len(str(each)) for each in self.values) >= 6 and self.uniqueness > 0.9 and gap > 100
+        shortest, longest = (pick(len(str(each)) for each in self.values) for pick in (min, max))
+        long = shortest >= 6 and gap > 100
+        return self.uniqueness > 0.9 and (long or shortest == longest >= _LONG)
+
+
+def _type(value: Any) -> type:
+    """The type of a value in JSON: one of numbers, one of objects and lists."""
+    return _TYPES.get(type(value), type(value))
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Roles: which field of a sample of documents is the id, the title, the text, and so on; decided by its values.
 
 Rules:
-- An id is there in each document, and is nearly always another. A number counts as one. Of several such fields the name
-  and the position decide, and without any the content does.
+- An id is there in nearly all documents, and is nearly always another. A number counts as one. Of several such fields
+  the name and the position decide, and without any the content does.
 - The text is the field with the most words. The title is a short text of most documents, nearly always another, whose
   words the text repeats.
 - Times before or at each other time of their document are those of creation; a name that says so goes before.
@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from operators.mapping.formats import read_value
+from operators.mapping.formats import NEARLY_ALL, few, read_value
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 from schemas.settings.qdrant import LANGUAGE_OF
+from schemas.texts import nfc
 
 _ID_NAMES: Final = r"_?id|uuid|guid|_?key|nid|pk|objectid|document_?id|doc_?id"
 _ID_ENDS: Final = r"(?-i:.*(?:[_\W]|(?<=[a-z]))(?:id|ID|Id|nr\.?|no\.?|key|number|nummer|code))"
@@ -93,17 +94,18 @@ def find_id(fields: Sequence[FieldProfile]) -> FieldProfile | None:
 
 
 def _may_name(each: FieldProfile) -> bool:
-    if each.presence < _ALL or each.uniqueness < 0.8 or each.listed or each.form in ("decimal", "decimal_comma"):
+    if each.presence < NEARLY_ALL or each.uniqueness < 0.8 or each.listed or each.form in ("decimal", "decimal_comma"):
         return False
     if any(not isinstance(value, str | int) or isinstance(value, bool) for value in each.values):
         return False
-    return each.kind.identifies is not None and all(len(text) <= 256 and len(text.split()) == 1 for text in each.texts)
+    odd = sum(len(text) > 256 or len(text.split()) != 1 for text in each.texts)
+    return each.kind.identifies is not None and odd <= few(len(each.texts))
 
 
 def _id_score(each: FieldProfile) -> float:
     named = 2.0 if each.has_name(_ID_NAMES) else 0.8 if each.has_name(_ID_ENDS) else 0.0
     place = 0.1 * each.position + 0.3 * (len(each.names) - 1)
-    return 4 * each.uniqueness + named + (each.kind.identifies or 0.0) - place
+    return 4 * each.presence * each.uniqueness + named + (each.kind.identifies or 0.0) - place
 
 
 def find_text(fields: Sequence[FieldProfile]) -> FieldProfile | None:
@@ -169,8 +171,8 @@ def find_language(fields: Sequence[FieldProfile]) -> FieldProfile | None:
     """The field with each document's language."""
     texts = [each for each in fields if not each.listed and each.texts and each.distinct <= 30]
     named = (each for each in texts if each.has_name(_LANGUAGES))
-    found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= 0.95]
-    return next(iter([*found, *(each for each in texts if each.share(is_language) >= 0.95)]), None)
+    found = [each for each in named if each.share(lambda text: is_language(text.lower())) >= NEARLY_ALL]
+    return next(iter([*found, *(each for each in texts if each.share(is_language) >= NEARLY_ALL)]), None)
 
 
 def find_namespace(fields: Sequence[FieldProfile]) -> FieldProfile | None:
@@ -241,6 +243,7 @@ def find_variants(
     return next((each for each in tries if count_apart(*each) >= _MOST_APART * len(equal)), [])
 
 
+_ACCENTED: Final = re.compile("(?![äöüßÄÖÜ×÷])[\u00c0-\u024f\u1e00-\u1eff]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LEAST: Final = 0.08
 """Share of frequent words from which a text is of a language."""
@@ -261,6 +264,11 @@ def is_language(value: str) -> bool:
 def analyser(value: str) -> str | None:
     """The analyser of a language, by its code or name; None if there is none."""
     return LANGUAGE_OF.get(value.lower()) or LANGUAGE_OF.get(value[:_CODE].lower())
+
+
+def has_accents(text: str) -> bool:
+    """True if a Latin letter has an accent or a stroke; umlauts have two letters instead, with or without folding."""
+    return not text.isascii() and _ACCENTED.search(nfc(text)) is not None
 
 
 def detect(text: str) -> str | None:

@@ -7,7 +7,8 @@
 - Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
 - A row may be behind the envelope of Kafka Connect's JSON converter, next to its schema.
 - An integer is a text as an id and as a namespace.
-- A text that is not of its field's format stays as it is; a field that needs another type then refuses it.
+- A text that is not of its field's format stays as it is. One that is no time of creation or change is left out, as one
+  among hundreds is that says n/a; without a format such a time is refused.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from schemas.settings.delivery import DocumentSettings
 
 _TIMES: Final = ("__source_ts_ms", "__ts_ms")
 _NAMES: Final = ("id", "namespace")
+_MOMENTS: Final = ("created_at", "updated_at")
 _CONNECT: Final = {"schema", "payload"}
 _CHANGE: Final = {"before", "after", "op"}
 
@@ -91,7 +93,7 @@ def read_row(row: dict[str, Any], documents: DocumentSettings) -> dict[str, Any]
         content = json.dumps(event, sort_keys=True, ensure_ascii=False)
         event["id"] = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     for field, form in documents.formats.items():
-        event = change_values(event, names_of(field), partial(_try_read, form))
+        event = change_values(event, names_of(field), partial(_try_read, form, keep=field not in _MOMENTS))
     return _apply_change(event, row) if debezium else event
 
 
@@ -122,11 +124,11 @@ def name_by_texts(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, **{name: str(event[name]) for name in _NAMES if type(event.get(name)) is int}}
 
 
-def _try_read(form: Form, value: Any) -> Any:
+def _try_read(form: Form, value: Any, *, keep: bool) -> Any:
     try:
         return read_value(form, value)
     except UNREADABLE:
-        return value
+        return value if keep else None
 
 
 def change_values(event: dict[str, Any], names: tuple[str, ...], change: Callable[[Any], Any]) -> dict[str, Any]:

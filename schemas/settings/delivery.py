@@ -376,7 +376,8 @@ class DocumentSettings(Section):
     """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
     numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
     pattern such as "%d.%m.%Y %H:%M"; or a list of several: the first that reads a value counts. The sign |, ; or , is
-    the form of lists, and stands between their values. Default: none. `rankstream init` finds them."""
+    the form of lists, and stands between their values. A value of another form stays as it is, and is left out of
+    created_at and updated_at. Default: none. `rankstream init` finds them."""
     html: Newer[Point[MarkupSettings]] = MarkupSettings()
     markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})

@@ -304,7 +304,9 @@ class QdrantSettings(Backend):
             yield f"columns: {', '.join(unknown)}: not one of search_fields"
         for key, names in (("search_fields", self.search_fields), ("read_fields", self.read_fields)):
             if wrong := sorted(name for name in names if not FIELD.fullmatch(name) or name.startswith("_")):
-                yield f"{key}: {', '.join(wrong)}: no name of a field"
+                plain = wrong[0].replace("[]", "")
+                hint = f"; of the objects in a list it is {plain}" if "[]" in wrong[0] else ""
+                yield f"{key}: {', '.join(wrong)}: no name of a field{hint}"
         if len({name.replace(".", "_") for name in self.search_fields}) < len(self.search_fields):
             yield "search_fields: two names differ in points and underscores only"
         if self.of_another_tool and self.search_fields != DEFAULT_FIELDS:

@@ -171,6 +171,7 @@ def test_a_column_that_the_collection_lacks_matches_nothing() -> None:
     [
         ({"search_fields": {"_sku": 1}}, "search_fields: _sku: no name of a field"),
         ({"read_fields": ["a b"]}, "read_fields: a b: no name of a field"),
+        ({"search_fields": {"a[].b": 1}}, "no name of a field; of the objects in a list it is a.b"),
         ({"search_fields": {"sku": 0}}, "search_fields"),
         ({"search_fields": {}}, "search_fields"),
         ({"search_fields": dict.fromkeys("abcdefghijk", 1)}, "search_fields"),

@@ -154,6 +154,32 @@ def test_a_column_of_which_a_part_is_times_is_told(values: list[object], reason:
     assert describe_times(values) == reason
 
 
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        (["31.12.2024"] * 30 + ["n/a"], "%d.%m.%Y"),
+        (["03/04/2026"] * 30 + ["04/30/2026"], "%m/%d/%Y"),
+        (["2026-12-16"] * 30 + ["16.12.2026"], ["iso_utc", "%d.%m.%Y"]),
+        (["2026-12-16"] * 30 + ["03/04/2026"], "iso_utc"),
+        (["2026-12-16"] * 10 + ["31.12.2026"] * 10 + ["n/a"], ["iso_utc", "%d.%m.%Y"]),
+        (["2026-12-16"] * 9 + ["n/a"], None),
+    ],
+    ids=["none", "the format of most", "two formats", "two readings", "two formats and none", "a tenth"],
+)
+def test_nearly_all_times_decide_their_format(values: list[object], form: object) -> None:
+    """Of several formats that nearly all are of, the one that leaves the fewest others."""
+    assert recognise_times(values) == form
+
+
+@given(st.lists(st.integers(0, 9999), min_size=20, max_size=60), st.text(min_size=1), st.integers(0, 19))
+def test_an_odd_text_leaves_a_number_s_format(numbers: list[int], text: str, place: int) -> None:
+    """Whatever it is, unless it is a number with leading zeros, which all would lose."""
+    texts = [*map(str, numbers)]
+    texts.insert(place, text)
+    wanted = None if text.isascii() and text[0] == "0" and text.isdigit() and len(text) > 1 else "integer"
+    assert recognise_number(texts) in {wanted, wanted and "decimal", wanted and "decimal_comma"}
+
+
 WRITTEN = [each for each in PATTERNS if "%y" not in each and "%m/%d" not in each]
 
 

@@ -1,11 +1,13 @@
 """Inference: which field of somebody's documents is what."""
 
 import random
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
 
 from operators.mapping.inference import infer
+from operators.mapping.profile import FieldProfile
 from operators.mapping.rows import read_row, rename_columns
 from schemas.errors import InputError
 from schemas.settings.delivery import DocumentSettings
@@ -291,3 +293,134 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
 def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read: list[str] | None) -> None:
     """So they are no duplicates. Stocks and numbers that no other document has make no variants of copies."""
     assert infer(documents, NOW).qdrant.get("read_fields") == read
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "kind", "said"),
+    [
+        (lambda n: 15 + n % 30, "ca. 20", "number", "z: number, except 1 of 100 values, such as 'ca. 20'"),
+        (lambda n: f"{15 + n % 30}", "ca. 20", "number", "z: number, except 1 of 100 values, such as 'ca. 20'"),
+        (lambda n: n % 2 == 0, "unknown", "boolean", "z: boolean, except 1 of 100 values, such as 'unknown'"),
+        (
+            lambda n: f"2024-01-{n % 28 + 1:02}",
+            "2024-13-45",
+            "time",
+            "time, except 1 of 100 values, such as '2024-13-45'",
+        ),
+        (lambda n: 1_700_000_000_000 + 86_400_000 * n, "n/a", "time", "time, except 1 of 100 values, such as 'n/a'"),
+        (lambda n: f"{n % 28 + 1:02}.01.2024", "n/a", "time", "time, except 1 of 100 values, such as 'n/a'"),
+        (lambda n: f"{words(12)}.", 5, "prose", "z: prose, except 1 of 100 values, such as 5"),
+        (lambda n: 4711 + n, "99003x", "number", "z: number, except 1 of 100 values, such as '99003x'"),
+    ],
+    ids=["numbers", "texts of numbers", "booleans", "days", "milliseconds", "German days", "texts", "ids"],
+)
+def test_nearly_all_values_decide(usual: Callable[[int], Any], odd: Any, kind: str, said: str) -> None:
+    """One odd value among hundreds changes nothing of its field, and is told."""
+    clean, one = ([article(n, z=usual(n)) for n in range(count)] for count in (100, 99))
+    without, mapping = infer(clean, NOW), infer([*one, article(100, z=odd)], NOW)
+    assert {role: each.column for role, each in mapping.roles.items()} == {
+        role: each.column for role, each in without.roles.items()
+    }
+    for each in ("search_fields", "indexes"):
+        assert mapping.qdrant.get(each) == without.qdrant.get(each)
+    assert profile_of(mapping.profiles, "z").kind.name == kind
+    assert [remark for part, remark in mapping.remarks if part == "odd" and remark.endswith(said)]
+    assert not [part for part, _ in without.remarks if part == "odd"]
+
+
+def profile_of(profiles: Sequence[FieldProfile], column: str) -> FieldProfile:
+    """The field of this column."""
+    [found] = (each for each in profiles if each.column == column)
+    return found
+
+
+def test_a_tenth_of_other_values_is_not_odd() -> None:
+    """Sizes of letters and numbers are texts."""
+    documents = [article(n, z=("M" if n % 10 == 0 else f"{36 + n % 8}")) for n in range(100)]
+    assert infer(documents, NOW).qdrant["indexes"]["z"] == "keyword"
+
+
+@pytest.mark.parametrize(
+    ("change", "ids"),
+    [
+        ({"a": "99003x"}, None),
+        ({"a": None}, "content"),
+        ({"a": None, "b": "", "c": ""}, "integer"),
+    ],
+    ids=["a text", "none", "nothing at all"],
+)
+def test_an_odd_row_gives_no_other_id(change: dict[str, Any], ids: str | None) -> None:
+    """No document is lost: ids of both kinds are texts, and where few have none their content gives it."""
+    documents = [*(article(number) for number in range(99)), article(99) | change]
+    mapping = infer(documents, NOW)
+    assert (mapping.roles["id"].column, mapping.documents.get("ids")) == ("a", ids)
+    read = [read_row(each, DocumentSettings.model_validate(mapping.documents)).get("id") for each in documents]
+    assert read[0] == "4000"
+    assert [*map(type, read)].count(str) == len({*read}) - (None in read)
+    assert (None in read) == (ids == "integer")
+
+
+def test_a_document_with_an_odd_time_is_taken_without_it() -> None:
+    """Of a format that says how times are written; without one it is refused, as a producer's event is."""
+    documents = [article(n, created=f"2024-01-{n % 28 + 1:02} 10:00", w="x") for n in range(99)]
+    documents.append(article(99, created="n/a"))
+    mapping = infer(documents, NOW)
+    settings = DocumentSettings.model_validate(mapping.documents)
+    assert mapping.roles["created_at"].column == "created"
+    assert "created_at" not in read_row(documents[-1], settings)
+    assert read_row(documents[0], settings)["created_at"] == "2024-01-01T10:00:00.000Z"
+    strict = settings.model_copy(update={"formats": {}})
+    assert read_row(documents[-1], strict)["created_at"] == "n/a"
+
+
+def test_words_in_lists_of_objects_are_searched() -> None:
+    """As those of other fields, by the path that configurations have for it; units and addresses are not."""
+    names = ["fennel", "carrot", "walnut", "apple", "butter", "flour", "cream"]
+    documents = [
+        article(
+            n,
+            parts=[
+                {"name": names[(n + each) % 7], "unit": ["g", "ml"][each], "see": f"https://a.example/{n}"}
+                for each in range(2)
+            ],
+            slug=f"{names[n % 7]}-{names[n % 5]}-{RANDOM.choice(WORDS)}-{n}",
+            time=f"PT{5 + n % 9}M",
+        )
+        for n in range(40)
+    ]
+    mapping = infer(documents, NOW)
+    assert mapping.qdrant["search_fields"] == {"title": 2, "text": 1, "parts.name": 1}
+    assert {name: mapping.qdrant["indexes"][name] for name in ("parts[].name", "parts[].unit", "time")} == {
+        "parts[].name": "keyword",
+        "parts[].unit": "keyword",
+        "time": "keyword",
+    }
+
+
+@pytest.mark.parametrize("as_written", [int, str])
+def test_long_numbers_of_one_length_are_identifiers(as_written: Callable[[int], Any]) -> None:
+    """ISBNs of one publisher follow one another closely; counts and years are numbers."""
+    documents = [
+        article(n, isbn=as_written(9_783_161_484_100 + 9 * n), seen=10_000 + n, year=2000 + n) for n in range(40)
+    ]
+    mapping = infer(documents, NOW)
+    assert mapping.qdrant["search_fields"]["isbn"] == 2
+    assert mapping.qdrant["indexes"]["isbn"] == "keyword"
+    assert [profile_of(mapping.profiles, name).kind.name for name in ("seen", "year")] == ["number", "number"]
+
+
+@pytest.mark.parametrize(
+    ("word", "folded"),
+    [("café", True), ("cafe\u0301", True), ("smørrebrød", True), ("Müßige Öfen", False), ("3 × 4", False)],
+)
+def test_accents_are_folded_where_texts_have_some(word: str, folded: bool) -> None:
+    """Umlauts have two-letter forms anyway."""
+    documents = [article(number) for number in range(39)] + [{**article(39), "c": f"{word} {words(30)}"}]
+    assert infer(documents, NOW).qdrant.get("bm25", {}).get("accents") == ("fold" if folded else None)
+
+
+def test_ids_of_numbers_and_texts_are_texts() -> None:
+    """Of two systems, say."""
+    documents = [article(n) | ({"a": f"N{n}"} if n % 2 else {}) for n in range(40)]
+    mapping = infer(documents, NOW)
+    assert (mapping.roles["id"].column, mapping.documents.get("ids")) == ("a", None)
