@@ -7,8 +7,8 @@
 - Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
 - A row may be behind the envelope of Kafka Connect's JSON converter, next to its schema.
 - An integer is a text as an id and as a namespace.
-- A text that is not of its field's format stays as it is. One that is no time of creation or change is left out, as one
-  among hundreds is that says n/a; without a format such a time is refused.
+- A text that is not of its field's format stays as it is. As a time of creation or change it is left out, as one among
+  hundreds is that says n/a, unless it is one of rankstream's own times; without a format such a time is refused.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial, reduce
 from typing import Any, Final
 
-from operators.mapping.formats import UNREADABLE, Form, read_value
+from operators.mapping.formats import UNREADABLE, Form, is_of, read_value
 from schemas.errors import DeadLetterClass, InputError
 from schemas.fields import merge_objects
 from schemas.filters import KEY, names_of, value_at
@@ -128,7 +128,7 @@ def _try_read(form: Form, value: Any, *, keep: bool) -> Any:
     try:
         return read_value(form, value)
     except UNREADABLE:
-        return value if keep else None
+        return value if keep or is_of("", value) else None
 
 
 def change_values(event: dict[str, Any], names: tuple[str, ...], change: Callable[[Any], Any]) -> dict[str, Any]:
