@@ -66,7 +66,7 @@ BUDGET = {
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3684,
+    "operators.query": 3687,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,

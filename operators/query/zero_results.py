@@ -87,7 +87,7 @@ def _find_meant(
         (each.path, value, path)
         for each in criteria
         for wanted in each.filters
-        if isinstance(wanted, Eq | AnyOf) and Ask.KEYWORD in known.get(path := asked_paths(wanted, known)[0], ())
+        if isinstance(wanted, Eq | AnyOf) and _lists_words(known.get(path := asked_paths(wanted, known)[0]))
         for value in (wanted.value if isinstance(wanted, AnyOf) else [wanted.value])
         if isinstance(value, str)
     ]
@@ -99,6 +99,11 @@ def _find_meant(
         if near is not None and folded[near] != value:
             meant.setdefault(path, folded[near])
     return meant
+
+
+def _lists_words(asks: frozenset[Ask] | None) -> bool:
+    """True if an index lists the words that a field has; a field that answers everything is none of the payload."""
+    return asks is not None and Ask.KEYWORD in asks and len(asks) < len(Ask)
 
 
 def _impossible(criterion: Criterion, missing: set[str], known: Indexed, meant: Mapping[str, str]) -> list[str]:
