@@ -70,7 +70,7 @@ BUDGET = {
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,
-    "operators.collections": 1363,
+    "operators.collections": 1364,
     "operators.stages": 2357,
     "operators.indexing": 1493,
     "flows.assembly": 1191,

@@ -154,8 +154,9 @@ class Bm25:
         return known, partial(Matcher, tokens, terms_of, stop_words)
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
-        """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
-        return self._model.embed_query("stopwords" + fold_accents("".join(each.text for each in words))).indices
+        """The term of a whole text of stop words in any order; it begins like no word, so that no other text has it."""
+        spelled = "".join(sorted(each.text for each in words))
+        return self._model.embed_query(f"stopwords{fold_accents(spelled)}").indices
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
