@@ -271,6 +271,11 @@ class Exists(_OnField):
     op: Literal["exists"]
     value: bool
 
+    @classmethod
+    def on(cls, field: str) -> Self:
+        """The filter of the documents that have the field."""
+        return cls(field=field, op="exists", value=True)
+
 
 class IsEmpty(_OnField):
     """The field is missing, null or [] (true, as if it were left out), or none of them (false)."""

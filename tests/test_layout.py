@@ -56,17 +56,17 @@ MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5135,
+    "schemas": 5139,
     "operators.runtime": 1156,
     "operators.text": 3429,
     "operators.mapping": 1366,
-    "operators.ranking": 2473,
+    "operators.ranking": 2475,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3687,
+    "operators.query": 3686,
     "operators.telemetry": 714,
     "operators.clients": 5191,
     "operators.delivery": 4734,

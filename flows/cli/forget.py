@@ -112,7 +112,7 @@ class _Deletion:
         """
         name, own = self.event.namespace, OwnNames(self.settings.documents.columns).own
         fields = sorted({each.field for _, each in on_fields(self.event.filters, "")})
-        having = [in_qdrant(Exists(field=each, op="exists", value=True)) for each in fields]
+        having = [in_qdrant(Exists.on(each)) for each in fields]
         there, *counts = self._count([{"must": []}, *having])
         if there:
             known = sorted(map(own, {*self.settings.qdrant.indexes, *INDEXED}))

@@ -49,9 +49,10 @@ def uses_of(asked: Query) -> Iterator[FieldUse]:
         yield FieldUse("order_by.geo_distance.field", order.field, filter=near)
     if grouping is not None:
         # The query's own, its profile's or the default: its values are the keys of the groups.
-        yield FieldUse("group_by", grouping.field, Purpose.GROUP, _exists(grouping.field))
+        yield FieldUse("group_by", grouping.field, Purpose.GROUP, Exists.on(grouping.field))
     for number, facet in enumerate(event.facets or ()):
-        purpose, counted = Purpose.COUNT, _exists(facet.field)
+        counted: FieldFilter = Exists.on(facet.field)
+        purpose = Purpose.COUNT
         if facet.ranges is not None:
             purpose, counted = Purpose.FILTER, within_ranges(facet)[0]
         yield FieldUse(f"facets.{number}.field", facet.field, purpose, counted)
@@ -61,10 +62,6 @@ def uses_of(asked: Query) -> Iterator[FieldUse]:
         yield FieldUse(SUBJECT, SUBJECT)
     if event.actor_type is not None:
         yield FieldUse(ACTOR_TYPE, ACTOR_TYPE)
-
-
-def _exists(field: str) -> FieldFilter:
-    return Exists(field=field, op="exists", value=True)
 
 
 def check_uses(

@@ -109,7 +109,7 @@ class CompiledRule:
         numbers = (then.boost, then.rewrite.order_by if then.rewrite is not None else None)
         fields |= {each.field for each in numbers if each is not None and each.field is not None}
         ids = [*(pin.id for pin in then.pin or ()), *(then.bury.ids if then.bury is not None else ())]
-        there = [Exists(field=each, op="exists", value=True) for each in sorted(fields)]
+        there = map(Exists.on, sorted(fields))
         return [*there, *(Eq(field="id", op="eq", value=each) for each in ids)]
 
     def holds(self, at: Circumstances) -> bool:

@@ -267,7 +267,7 @@ class Bodies:
             fields = frozenset(one.field for one in ones)
             criteria.append(Criterion(f"filters.{number}", fields, able.condition(each), ones))
         if event.order_by is not None and (centre := query.asked.centre) is not None:
-            pointed = Exists(field=centre.field, op="exists", value=True)
+            pointed = Exists.on(centre.field)
             criteria.append(Criterion("order_by", frozenset({centre.field}), able.condition(pointed)))
         if (like := event.like) is not None and like.every_id:
             # Examples are no results.

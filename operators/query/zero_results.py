@@ -71,7 +71,7 @@ def explain_zero_results(
     if not impossible:
         return [_TOGETHER]
     fields = [field for each in impossible for field in sorted(each.fields)]
-    there = [condition(Exists(field=each, op="exists", value=True)) for each in fields]
+    there = [condition(Exists.on(each)) for each in fields]
     having = yield Count([narrow_by(visible, each) for each in there])
     missing = {field for field, number in zip(fields, having, strict=True) if not number}
     there_are = {name: asks for name, asks in known.items() if name not in missing}

@@ -42,6 +42,9 @@ _SIMILAR: Final = 0.5
 _OPPOSITE: Final = ("un", "non", "无", "無", "免", "零", "不")
 """Beginnings by which a word means its opposite, or that it is not there."""
 
+_NO_PROPERTIES: Final = frozenset({*COLUMNS, *STAMPS})
+"""Fields whose values are texts and times, and name no property such as a brand."""
+
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
@@ -187,7 +190,7 @@ def _fields_with(values: Set[str], documents: Sequence[Document]) -> frozenset[s
         path
         for document in documents
         for path, held in document.fields.items()
-        if path not in {*COLUMNS, *STAMPS}
+        if path not in _NO_PROPERTIES
         and any(isinstance(each.value, str) and simplify(each.value) in values for each in held)
     )
 

@@ -54,7 +54,7 @@ length = width height length depth thickness diameter size screen:
  feet fuss; mi 1609344 mile miles meile meilen
 mass = weight: mg 1 mg milligram milligrams milligramm milligramme milligrammes;
  g 1000 g г 克 グラム gram grams gramos grammi gramas грамм gramm gramme grammes gr;
- kg 1000000 kg кг 公斤 千克 キロ kgs kilos quilos kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
+ kg 1000000 kg кг 公斤 千克 キロ kgs quilos kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
  t 1000000000 t tonne tonnes tonnen; lb 453592.37 lb lbs; oz 28349.523 oz ounce ounces unze unzen
 volume = volume: ml 1 ml мл 毫升 ミリリットル milliliter mililitros millilitri milliliters millilitre millilitres;
  cl 10 cl centiliter centilitre centilitres;

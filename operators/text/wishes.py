@@ -87,7 +87,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     """The text without the wishes' words, each taken away once; the whole text if no word would be left."""
     rest = text
     for wish in wishes:
-        if wish.words and (at := re.search(_bound_of(wish.words), rest)):
+        if wish.words and (at := re.search(_whole_words(wish.words), rest)):
             rest = f"{rest[: at.start()]} {rest[at.end() :]}"
     if rest == text:
         return text
@@ -95,7 +95,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
     return rest if any(each.isalnum() for each in rest) else text
 
 
-def _bound_of(words: str) -> str:
+def _whole_words(words: str) -> str:
     """A pattern of words that are no part of longer ones; Chinese and Japanese words bound each other."""
     before = f"(?<!{measures.SPACED})" if re.match(measures.SPACED, words) else ""
     behind = f"(?!{measures.SPACED})" if re.match(measures.SPACED, words[-1]) else ""
