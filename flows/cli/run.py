@@ -8,7 +8,6 @@ import typer
 
 from flows.assembly.collections import indexing_kafka
 from flows.cli.config import begin
-from flows.cli.exports import Unwritten, find_unwritten
 from flows.cli.ingestion import SHOWN, TIMEOUT, Ingested, ingest_with_bar
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.records import Records
@@ -68,8 +67,9 @@ def index(
 ) -> None:
     """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
 
-    With --from it counts what the index then has; with qdrant.path, what was sent. The exit code is 1 if a document was
-    rejected. --json prints each rejected document, and the counts.
+    With --from it counts the documents that were applied or rejected. A version that is older than that in the index is
+    applied, and changes nothing. The exit code is 1 if a document was rejected. --json prints each rejected document,
+    and the counts.
     """
     settings = begin(config, as_replica=source is None)
     if source is None:
@@ -79,9 +79,8 @@ def index(
         name, sent = records.path.name, total - len(wrong)
         given = name, records.usable(), sent, stderr, TIMEOUT, settings.documents
         ingested = ingest_with_bar(indexing_kafka(settings), *given)
-        unwritten = find_unwritten(records, settings, {each.where for each in ingested.rejected})
     ingested = Ingested(total, [*wrong, *ingested.rejected])
-    print_outcome(ingested, unwritten, as_json=as_json)
+    print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
@@ -91,18 +90,14 @@ def learn(config: Config = None) -> None:
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
-def print_outcome(ingested: Ingested, unwritten: Unwritten | None, *, as_json: bool) -> None:
+def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
     """Print the outcome of the documents; for people, with the first rejected ones alone."""
-    known = unwritten._asdict() if unwritten is not None else {}
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))
-        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected), **known})
+        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
         return
-    number = f"indexed: {ingested.applied - sum(unwritten)}" if unwritten is not None else f"sent: {ingested.sent}"
-    say(out, f"documents {number}, rejected: {len(ingested.rejected)}")
-    if unwritten is not None and any(unwritten):
-        say(stderr, f"not indexed: {unwritten}", "yellow")
+    say(out, f"documents applied: {ingested.applied}, rejected: {len(ingested.rejected)}")
     for each in ingested.rejected[:SHOWN]:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:
