@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -207,17 +207,6 @@ def _decode(column: str) -> str:
     return _ENCODED.sub(lambda found: unquote(found[0]), column)
 
 
-class By(StrEnum):
-    """The kind of the held-out half.
-
-    `queries`: half of the queries of every namespace; the figures hold for new queries to the same namespaces.
-    `namespaces`: half of the namespaces; the figures hold for namespaces that were not tuned on.
-    """
-
-    QUERIES = "queries"
-    NAMESPACES = "namespaces"
-
-
 class JudgedQuery(NamedTuple):
     """A query with all that assigns it to a half; queries of one namespace that ask the same are in one half."""
 
@@ -233,20 +222,19 @@ class Halves(NamedTuple):
     held_out: tuple[str, ...]
 
 
-def halves(queries: Iterable[JudgedQuery], by: By, seed: int) -> Halves:
+def halves(queries: Iterable[JudgedQuery], seed: int) -> Halves:
     """Split the queries: the order is that of a hash of the seed and the query, so equal seeds give equal halves.
 
-    By queries, the halves of a namespace differ by at most the largest group of queries that ask the same, and all
-    differ by at most that, too. Source: own; a stratified, a grouped split.
+    The halves of a namespace differ by at most the largest group of queries that ask the same, and so do all.
+    Source: own; a stratified, a grouped split.
     """
     namespaces: dict[str, dict[str, list[str]]] = {}
     for query in queries:
-        group = query.asked if by is By.QUERIES else ""
-        namespaces.setdefault(query.namespace, {}).setdefault(group, []).append(query.query_id)
+        namespaces.setdefault(query.namespace, {}).setdefault(query.asked, []).append(query.query_id)
     halves: tuple[list[str], list[str]] = ([], [])
-    for namespace in _shuffle(namespaces, seed) if by is By.NAMESPACES else sorted(namespaces):
+    for namespace in sorted(namespaces):
         own: tuple[list[str], list[str]] = ([], [])
-        for group in _shuffle(namespaces[namespace], seed, namespace):
+        for group in sorted(namespaces[namespace], key=partial(_lot, seed, namespace)):
             min(own, key=len).extend(namespaces[namespace][group])
         # The half that has fewer gets more, so that both stay about equal.
         for side, more in zip(sorted(halves, key=len), sorted(own, key=len, reverse=True), strict=True):
@@ -254,9 +242,6 @@ def halves(queries: Iterable[JudgedQuery], by: By, seed: int) -> Halves:
     return Halves(*(tuple(sorted(half)) for half in halves))
 
 
-def _shuffle(names: Iterable[str], seed: int, *within: str) -> list[str]:
-    def key(name: str) -> tuple[bytes, str]:
-        content = "\n".join([str(seed), *within, name]).encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(content, digest_size=16).digest(), name
-
-    return sorted(names, key=key)
+def _lot(seed: int, namespace: str, asked: str) -> tuple[bytes, str]:
+    content = f"{seed}\n{namespace}\n{asked}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).digest(), asked

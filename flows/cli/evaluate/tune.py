@@ -20,12 +20,17 @@ from flows.cli.evaluate.command import Metric, means_table, signs, summarise, to
 from flows.cli.evaluate.evaluation import Qrels, variants
 from flows.cli.output import Json, emit, progress, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
-from operators.evaluation import search as searching
 from operators.evaluation.comparison import Comparison, Verdict, compare_systems
-from operators.evaluation.metrics import TABLE, By, Halves, JudgedQuery, by_query, halves, mean, relevant
-from operators.evaluation.search import BestSetting, Dimension, Setting, Wanted, with_setting
-from operators.ranking.content import content, fingerprint
-from schemas.document import CONTENT
+from operators.evaluation.metrics import TABLE, Halves, JudgedQuery, by_query, halves, mean, relevant
+from operators.evaluation.search import (
+    BestSetting,
+    Dimension,
+    Setting,
+    Wanted,
+    coordinate_search,
+    dimensions,
+    with_setting,
+)
 from schemas.errors import ConfigError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
@@ -35,10 +40,9 @@ from schemas.texts import nfkc
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules of tuning: the metric to maximise, the held-out half, the seed, and the greatest number of trials."""
+    """Rules of tuning: the metric to maximise, the seed of the halves, and the greatest number of trials."""
 
     metric: str = "nDCG@10"
-    hold_out: By = By.QUERIES
     seed: int = 0
     trials: int = 300
 
@@ -67,7 +71,6 @@ class Tuned:
             "values": dict(self.found.setting),
             "tried": self.found.tried,
             "complete": self.found.complete,
-            "hold_out": self.rules.hold_out,
             "seed": self.rules.seed,
             "chosen_on": len(self.halves.tuning),
             "judged_on": len(self.comparison.moves),
@@ -128,11 +131,8 @@ def tune(
         Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
     ] = None,
     metric: Metric = "nDCG@10",
-    hold_out: Annotated[
-        By, typer.Option(help="The other half: of the queries of each namespace, or of the namespaces.")
-    ] = By.QUERIES,
     trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the halves and of the intervals.")] = 0,
     index_dir: sources.IndexDir = None,
     allow_partial: sources.AllowPartial = False,
     allow_rejected: sources.AllowRejected = False,
@@ -149,7 +149,7 @@ def tune(
         raise typer.BadParameter(f"{write} exists", param_hint="--write")
     given = sources.Given(qrels, queries, documents, pools, config, index_dir, allow_rejected)
     recipes = recipes_with([find_recipe(name, given.named_recipes) for name in recipe or given.named_recipes], wanted)
-    rules = Rules(metric, hold_out, seed, trials)
+    rules = Rules(metric, seed, trials)
     found = []
     with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=False), deep=True) as source:
         for each in recipes:
@@ -176,11 +176,11 @@ def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     """The dimensions of this recipe; of two with one path, the one with listed values. Raises RecipeError."""
     found: dict[str, Dimension] = {}
     for each in wanted:
-        for dimension in searching.dimensions(recipe, each):
+        for dimension in dimensions(recipe, each):
             if dimension.listed or dimension.path not in found:
                 found[dimension.path] = dimension
     for path, dimension in found.items():
-        for value in getattr(dimension.scale, "values", ()) if dimension.listed else ():
+        for value in dimension.values if dimension.listed else ():
             with_setting(recipe, {path: value})
     return list(found.values())
 
@@ -213,47 +213,36 @@ def tune_recipe(
 ) -> Tuned:
     """The setting with the best metric on the tuning half, judged on the other; `tried` is told the number of each.
 
-    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. Raises
-    ConfigError for a parameter that the recipe can't have, and for fewer queries than halves.
+    Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than halves.
     """
     graded, search, numbers = relevant(judged), search_space(recipe, wanted), count(1)
     read = {
-        each.pool.query.query_id: _without_own_values(_with_fingerprints(each), search)
+        each.pool.query.query_id: _without_own_values(each, search)
         for each in pools
         if each.pool.query.query_id in graded
     }
-    split = halves(map(_judged_query, read.values()), rules.hold_out, rules.seed)
+    split = halves(map(_judged_query, read.values()), rules.seed)
     if not (split.tuning and split.held_out):
-        raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
+        raise ConfigError(f"tuning needs queries for two halves: {len(read)} judged ones are not enough")
 
     def order(by: Recipe, queries: Iterable[str]) -> dict[str, list[str]]:
         ranker_by = replace(ranker, recipe=by)
         return {query: [document for document, _ in ranker_by.rank_all(read[query]).ranked] for query in queries}
 
-    def figure(setting: Setting) -> float:
-        by = with_setting(recipe, setting)
+    def figure(setting: Setting) -> float | None:
+        try:
+            by = with_setting(recipe, setting)
+        except RecipeError:
+            return None
         tried(next(numbers))
         ordered = order(by, split.tuning).items()
         return mean([TABLE[rules.metric](documents, graded[query]) for query, documents in ordered])
 
-    def possible(setting: Setting) -> float | None:
-        try:
-            return figure(setting)
-        except RecipeError:
-            return None
-
-    try:
-        own = figure({})
-        listed = all(dimension.listed for dimension in search)
-        if listed:
-            found = searching.exhaustive(search, figure)
-        else:
-            found = searching.coordinate_search(search, possible, rules.trials, rules.seed)
-        if found is None:
-            raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
-        tuned = with_setting(recipe, found.setting)
-    except RecipeError as error:
-        raise ConfigError(str(error)) from error
+    own, found = figure({}), coordinate_search(search, figure, rules.trials)
+    assert own is not None
+    if found is None:
+        raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
+    tuned = with_setting(recipe, found.setting)
     held_out = {query: graded[query] for query in split.held_out}
     before, after = (by_query(order(each, held_out), held_out) for each in (recipe, tuned))
     comparison = compare_systems(before, after, rules.metric, rules.seed)
@@ -275,16 +264,6 @@ def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
     yield means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
     yield signs(comparison, "tuned")
     yield tuned.verdict()
-
-
-def _with_fingerprints(read: ReadPool) -> ReadPool:
-    """The pool with fingerprints of its contents, which recorded payloads lack: `dedupe` then reads no texts."""
-    legs = []
-    for leg in read.pool.legs:
-        payloads = [{CONTENT: fingerprint(content(hit.payload)), **hit.payload} for hit in leg.hits]
-        hits = [hit.model_copy(update={"payload": own}) for hit, own in zip(leg.hits, payloads, strict=True)]
-        legs.append(leg.model_copy(update={"hits": hits}))
-    return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
 
 
 def _without_own_values(read: ReadPool, search: Iterable[Dimension]) -> ReadPool:

@@ -71,7 +71,6 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (f"{TUNE} dedupe", 2, "no parameter of it is a number"),
         (f"{TUNE} all --queries documents.jsonl", 2, "--pools: not with --queries"),
         (f"{TUNE} all --trials 0", 2, "'--trials'"),
-        (f"{TUNE} all --hold-out half", 2, "'half' is not one of"),
         (f"{TUNE} all --write away.yaml", 2, "--write: away.yaml exists"),
         ("compare a.run away.yaml --qrels qrels.txt", 2, "'a.run' does not exist"),
         ("compare away.yaml --qrels qrels.txt", 2, "Missing argument"),

@@ -3,11 +3,10 @@
 from collections import Counter
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.metrics import By, JudgedQuery, halves
+from operators.evaluation.metrics import JudgedQuery, halves
 
 asked = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("tuvwxyz")), max_size=40)
 
@@ -17,22 +16,20 @@ def queries(asked: list[tuple[str, str]]) -> list[JudgedQuery]:
     return [JudgedQuery(f"q{number}", *each) for number, each in enumerate(asked)]
 
 
-@given(asked, st.sampled_from(By), st.integers(0, 9))
-def test_every_query_is_in_one_half(given_: list[tuple[str, str]], by: By, seed: int) -> None:
+@given(asked, st.integers(0, 9))
+def test_every_query_is_in_one_half(given_: list[tuple[str, str]], seed: int) -> None:
     """None is lost and none is in both."""
-    tuning, held_out = halves(queries(given_), by, seed)
+    tuning, held_out = halves(queries(given_), seed)
     assert sorted(tuning + held_out) == sorted(query.query_id for query in queries(given_))
 
 
-@given(asked, st.sampled_from(By), st.integers(0, 9), st.randoms())
-def test_the_order_of_the_file_does_not_matter(
-    given_: list[tuple[str, str]], by: By, seed: int, random: Random
-) -> None:
+@given(asked, st.integers(0, 9), st.randoms())
+def test_the_order_of_the_file_does_not_matter(given_: list[tuple[str, str]], seed: int, random: Random) -> None:
     """The same queries in another order have the same halves."""
     listed = queries(given_)
-    expected = halves(listed, by, seed)
+    expected = halves(listed, seed)
     random.shuffle(listed)
-    assert halves(listed, by, seed) == expected
+    assert halves(listed, seed) == expected
 
 
 @given(asked, st.integers(0, 9))
@@ -41,7 +38,7 @@ def test_queries_are_stratified(given_: list[tuple[str, str]], seed: int) -> Non
     listed = queries(given_)
     of = {query.query_id: query.namespace for query in listed}
     largest = max(Counter(given_).values(), default=0)
-    tuning, held_out = halves(listed, By.QUERIES, seed)
+    tuning, held_out = halves(listed, seed)
     first, second = Counter(of[query] for query in tuning), Counter(of[query] for query in held_out)
     assert all(abs(first[name] - second[name]) <= largest for name in of.values())
     assert abs(len(tuning) - len(held_out)) <= largest
@@ -51,33 +48,22 @@ def test_queries_are_stratified(given_: list[tuple[str, str]], seed: int) -> Non
 def test_a_question_is_in_one_half(given_: list[tuple[str, str]], seed: int) -> None:
     """Queries of one namespace that ask the same don't tell the one half what the other holds."""
     listed = queries(given_)
-    tuning, held_out = (set(half) for half in halves(listed, By.QUERIES, seed))
+    tuning, held_out = (set(half) for half in halves(listed, seed))
     for question in set(given_):
         same = {query.query_id for query in listed if query[1:] == question}
         assert same <= tuning or same <= held_out
 
 
-@given(asked, st.integers(0, 9))
-def test_a_namespace_is_in_one_half(given_: list[tuple[str, str]], seed: int) -> None:
-    """By namespaces, a namespace's queries are all tuned on, or all held out."""
-    listed = queries(given_)
-    tuning, held_out = (set(half) for half in halves(listed, By.NAMESPACES, seed))
-    for namespace, _ in given_:
-        own = {query.query_id for query in listed if query.namespace == namespace}
-        assert own <= tuning or own <= held_out
-
-
-@pytest.mark.parametrize("by", By)
-def test_another_seed_is_another_split(by: By) -> None:
+def test_another_seed_is_another_split() -> None:
     """Seeds give halves of their own, and one seed always the same."""
     listed = [JudgedQuery(f"q{number}", f"n{number % 8}", f"t{number}") for number in range(40)]
-    assert len({halves(listed, by, seed) for seed in range(5)}) > 1
-    assert halves(listed, by, 1) == halves(listed, by, 1)
+    assert len({halves(listed, seed) for seed in range(5)}) > 1
+    assert halves(listed, 1) == halves(listed, 1)
 
 
 def test_halves_are_equal_where_they_can_be() -> None:
     """Three namespaces with five questions each: eight and seven, and in each namespace two and three."""
     listed = [JudgedQuery(f"{namespace}{number}", namespace, str(number)) for namespace in "abc" for number in range(5)]
-    tuning, held_out = halves(listed, By.QUERIES, 0)
+    tuning, held_out = halves(listed, 0)
     assert (len(tuning), len(held_out)) == (8, 7)
     assert set(Counter(query[0] for query in tuning).values()) == {2, 3}

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.search import ALL, FUSE, Choices, Even, Factor, Wanted, dimensions, with_setting
+from operators.evaluation.search import ALL, FUSE, Wanted, dimensions, with_setting
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 
@@ -65,34 +65,37 @@ def test_the_own_value_is_the_recipes() -> None:
     assert [each.own for each in dimensions(TWO_LEGS, Wanted("rerank"))] == [1.0, 0.0]
 
 
+SHARES = [number / 20 for number in range(21)]
+
+
 @pytest.mark.parametrize(
-    ("parameter", "scale"),
+    ("parameter", "values"),
     [
-        ("score.alpha", Even(0, 1)),
-        ("score.weights.keyword", Factor(0, 1e6)),
-        ("score.normaliser", Choices(("min_max", "theoretical", "z_score", "l2"))),
-        ("weibull_decay.enabled", Choices((True, False))),
-        ("weibull_decay.lambda", Factor(0.001, 1e6)),
-        ("weibull_decay.floor", Even(0.01, 1)),
-        ("llm_rerank.top_k", Factor(1, 200, whole=True)),
-        ("composite.importance_scale", Choices((1, 5))),
-        ("decay.neutral", Even(0, 1)),
-        ("decay.mode", Choices(("exponential", "step"))),
+        ("score.alpha", SHARES),
+        ("score.weights.keyword", [0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70]),
+        ("score.normaliser", ["min_max", "theoretical", "z_score", "l2"]),
+        ("weibull_decay.enabled", [True, False]),
+        ("weibull_decay.lambda", [1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700]),
+        ("weibull_decay.floor", [round(0.01 + 0.99 * share, 6) for share in SHARES]),
+        ("llm_rerank.top_k", [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200]),
+        ("composite.importance_scale", [1, 5]),
+        ("decay.neutral", SHARES),
+        ("decay.mode", ["exponential", "step"]),
     ],
 )
-def test_a_scale_is_read_from_the_schema(parameter: str, scale: Any) -> None:
+def test_values_are_read_from_the_schema(parameter: str, values: list[Any]) -> None:
     """A range at most 1 wide has equal steps, a wider one has factors, choices are tried one by one."""
     stage, name, key = (*parameter.split("."), None)[:3]
     fusion: list[Any] = [] if stage in {"score", "decay"} else ["linear"]
     recipe = Recipe.parse("r", {"stages": [*fusion, stage]})
     (dimension,) = dimensions(recipe, Wanted(str(stage), name, key))
-    assert (dimension.path, dimension.scale, dimension.listed) == (parameter, scale, False)
+    assert (dimension.path, list(dimension.values), dimension.listed) == (parameter, values, False)
 
 
 def test_listed_values_are_taken_as_they_are() -> None:
     """Whatever the parameter is, whole mappings too."""
     (dimension,) = dimensions(TWO_LEGS, Wanted("score", "weights", None, ({}, {"vector": 3})))
-    assert dimension.scale == Choices(({}, {"vector": 3}))
+    assert dimension.values == ({}, {"vector": 3})
     assert dimension.listed
 
 
@@ -132,44 +135,13 @@ def test_a_setting_changes_the_recipe() -> None:
         with_setting(TWO_LEGS, {"score.alpha": 0.5})
 
 
-@pytest.mark.parametrize(
-    ("scale", "value", "level", "tried"),
-    [
-        (Even(0, 1), 0.5, 0, [0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0.0, 1.0]),
-        (Even(0, 1), None, 0, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]),
-        (Even(0, 1), "bound", 1, []),
-        (Even(0, 1), 0.3, 1, [0.25, 0.35]),
-        (Even(0, 1), 1.0, 2, [0.975]),
-        (Factor(0, 1e6), 1.0, 0, [0.5, 2.0, 0.2, 5.0, 0.1, 10.0, 0.05, 20.0, 0.0]),
-        (Factor(0, 1e6), 0.0, 0, [0.1, 0.05, 0.2, 0.02, 0.5, 0.01, 1.0, 0.005, 2.0]),
-        (Factor(0.001, 1e6), 7.0, 0, [5.0, 10.0, 20.0, 2.0, 50.0, 1.0, 100.0, 0.5, 200.0]),
-        (Factor(0, 1e6), 1.0, 1, [0.71, 1.4]),
-        (Factor(0, 1e6), 0.0, 1, []),
-        (Factor(1, 200, whole=True), 10, 0, [5, 20, 2, 50, 1, 100, 200]),
-        (Choices(("a", "b", "c")), "b", 0, ["a", "c"]),
-        (Choices(("a", "b")), "a", 1, []),
-    ],
-)
-def test_values_around_one(scale: Any, value: Any, level: int, tried: list[Any]) -> None:
-    """By hand, the nearest first, and never the value itself."""
-    found = scale.around(value, level)
-    assert sorted(found, key=str) == sorted(tried, key=str)
-    if value is not None and not isinstance(scale, Factor):
-        assert found == tried
-
-
-@given(
-    st.sampled_from([Even(0, 1), Even(0.01, 1), Factor(0, 1e6), Factor(-1e6, 1e6), Factor(1, 200, whole=True)]),
-    st.one_of(st.none(), st.floats(0, 1e6)),
-    st.integers(0, 2),
-)
-@example(Factor(0, 1e6), 5e-324, 0)
-def test_values_are_within_the_range(scale: Any, value: float | None, level: int) -> None:
-    """Whatever the present value is: none is out of bounds, twice, or the present one."""
-    found = scale.around(value, level)
-    assert all(scale.low <= each <= scale.high for each in found)
-    assert len(set(found)) == len(found)
-    assert value not in found
+@given(st.floats(0, 1e6))
+def test_values_are_within_the_range(own: float) -> None:
+    """Whatever the present value is: none is out of bounds or twice."""
+    recipe = Recipe.parse("r", {"stages": [{"score": {"weights": {"keyword": own}}}]})
+    (dimension,) = dimensions(recipe, Wanted("score", "weights", "keyword"))
+    assert all(0 <= each <= 1e6 for each in dimension.values)
+    assert len(set(dimension.values)) == len(dimension.values)
 
 
 def alone(name: str) -> Recipe:
@@ -199,7 +171,7 @@ def test_every_stage_can_be_searched(name: str) -> None:
     found = dimensions(recipe, Wanted(name))
     assert found
     for dimension in found:
-        wrong = {refused(recipe, {dimension.path: value}) for value in dimension.scale.around(dimension.own, 0)}
+        wrong = {refused(recipe, {dimension.path: value}) for value in dimension.values}
         assert wrong == {""}
 
 

@@ -35,7 +35,7 @@ FORMULAS: set[Callable[..., Any]] = {
     *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate_run),
     *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare_systems),
-    *(metrics.halves, search.exhaustive, search.coordinate_search),
+    *(metrics.halves, search.coordinate_search),
 }
 
 
