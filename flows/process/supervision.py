@@ -8,7 +8,6 @@ Rules for replicas:
 - A replica that ends by itself, whatever its exit code, is started again after a back-off. The others go on.
 - The back-off is FIRST seconds, doubles with each end up to LONGEST, and is FIRST again after HEALTHY seconds of
   running.
-- A replica that ends MOST times within WINDOW seconds is given up: the command ends with 1.
 - No restart mends a configuration error, exit code 2: the command ends with 2.
 - A signal ends the command with 0.
 - When the command ends, no replica is started any more, and those that run drain. If one ends otherwise, a 0 becomes 1.
@@ -31,9 +30,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -46,9 +43,6 @@ FORCED_EXIT: Final = 130
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
 HEALTHY: Final = 60.0
-MOST: Final = 10
-WINDOW: Final = 1200.0
-"""Longer than MOST ends of a replica that is never healthy: each is within LONGEST + HEALTHY of the one before."""
 
 FAILED: Final = 1
 MISCONFIGURED: Final = 2
@@ -95,24 +89,6 @@ class StopSignals:
         os._exit(FORCED_EXIT)
 
 
-@dataclass(slots=True)
-class _History:
-    """The latest ends of a replica, and their number since it was healthy."""
-
-    ends: deque[float] = field(default_factory=deque)
-    unhealthy: int = 0
-
-    def ended(self, now: float, ran: float) -> float | None:
-        """Seconds until the next start; None: it is given up."""
-        self.ends.append(now)
-        while now - self.ends[0] > WINDOW:
-            self.ends.popleft()
-        self.unhealthy = self.unhealthy + 1 if ran < HEALTHY else 1
-        if len(self.ends) >= MOST:
-            return None
-        return min(FIRST * 2.0 ** (self.unhealthy - 1), LONGEST)
-
-
 class Supervision:
     """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
 
@@ -123,7 +99,7 @@ class Supervision:
         self._patience = patience
         self._waiting = dict.fromkeys(range(count), -math.inf)
         self._running: dict[int, float] = {}
-        self._histories = [_History() for _ in range(count)]
+        self._delays = [FIRST / 2] * count
         self._exit_code: int | None = None
         self._ending_since = math.inf
 
@@ -162,10 +138,7 @@ class Supervision:
         if code == MISCONFIGURED:
             self._end(MISCONFIGURED, now)
             return None
-        delay = self._histories[index].ended(now, ran)
-        if delay is None:
-            self._end(FAILED, now)
-            return None
+        delay = self._delays[index] = FIRST if ran >= HEALTHY else min(2 * self._delays[index], LONGEST)
         self._waiting[index] = now + delay
         return delay
 
@@ -249,10 +222,8 @@ class _Replicas:
             log.warning("replica ended", **named, restart_in_s=restart_in)
         elif expected:
             log.info("replica ended", **named)
-        elif status == MISCONFIGURED:
-            log.error("replica cannot start: all end", **named)
         else:
-            log.error("replica given up: all end", **named, ends=MOST, within_s=WINDOW)
+            log.error("replica cannot start: all end", **named)
 
     def terminate(self) -> None:
         for process in list(self._processes.values()):
