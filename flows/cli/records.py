@@ -4,8 +4,7 @@ Rules:
 - A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which. Its
   name counts for a single line alone, which is a record in a file .jsonl. A folder has a document in each file of
   Markdown, HTML or plain text, at whatever depth.
-- The records of a JSON document are the objects that have the most of the configured id, title and text: those of a
-  list in it, or itself.
+- The records of a JSON document are the objects of an array, or of the longest one in it, or itself if it has a text.
 - CSV has a header. Its separator is the one of comma, semicolon, tab and bar that gives most rows the same number of
   columns, two at least. Its values are texts, and an empty one is none. Rows that an open quote joins are none.
 - Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252.
@@ -22,7 +21,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -32,9 +31,8 @@ import yaml
 from flows.cli.ingestion import OWN_FORM, RejectedDocument, file_version, numbered_lines
 from flows.cli.output import STDIN, say, stderr
 from operators.indexing.markup import html_text, html_title, markdown_text
-from operators.mapping.profile import profile
 from operators.mapping.rows import column_value
-from schemas.errors import DeadLetterClass, InputError, likely
+from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object
 from schemas.settings import DocumentSettings
 
@@ -42,9 +40,8 @@ Record = tuple[str, dict[str, Any] | InputError]
 """A place as a reader of the source finds it, such as `line 3`, and the object or the reason why there is none."""
 
 _BEGINNING: Final = 65_536
-_SAMPLE: Final = 100
-"""Documents whose fields may be meant by a name that is wrong."""
 
+_CONTENT: Final = frozenset({"id", "title", "text", "vector"})
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAME: Final = 0.9
@@ -123,27 +120,22 @@ class Records:
 
         Only upserts must have them: a patch has a few. Raises InputError if all lack them, and any id, title and text.
         """
-        wrong, total, seen, fits = list[RejectedDocument](), 0, list[dict[str, Any]](), False
+        wrong, total, upserts, fits = list[RejectedDocument](), 0, 0, False
         absent = self.settings.columns if self.settings.envelope == "none" else {}
+        usable = {*absent.values(), *(_CONTENT - absent.keys())}
         for total, (place, each) in enumerate(self.read(), 1):  # noqa: B007
             if isinstance(each, InputError):
                 wrong.append(RejectedDocument(place, "", each.kind, str(each)))
             elif absent and each.get("op") in (None, "upsert"):
+                upserts += 1
+                fits = fits or any(_has(each, column) for column in usable)
                 absent = {name: column for name, column in absent.items() if not _has(each, column)}
-                fits = fits or len(absent) < len(self.settings.columns) or self._count_columns(each) > 0
-                seen += [each] if len(seen) < _SAMPLE else []
-        names = [each.column for each in profile(seen)] if absent else []
-        for name, column in absent.items() if seen else ():
-            guess = f"; did you mean {near}?" if (near := likely(column, names)) is not None else ""
-            say(stderr, f"documents.columns.{name}: no document has {column}{guess}", "yellow")
-        if seen and not fits and "vector" not in names:
+        if upserts and not fits:
             why = "no document has a configured column: documents.columns are those of others"
             raise InputError(DeadLetterClass.INVALID, f"{self.path}: {why}")
+        for name, column in absent.items() if upserts else ():
+            say(stderr, f"documents.columns.{name}: no document has {column}", "yellow")
         return wrong, total
-
-    def _count_columns(self, document: Mapping[str, Any]) -> int:
-        """The number of id, title and text that an object has."""
-        return sum(_has(document, self.settings.columns.get(name, name)) for name in ("id", "title", "text"))
 
     def _read_lines(self) -> Iterator[Record]:
         for number, line in numbered_lines(self.path):
@@ -162,18 +154,14 @@ class Records:
             yield f"record {number}", each if isinstance(each, dict) else InputError(DeadLetterClass.INVALID, problem)
 
     def _find_records(self, found: Any) -> list[Any]:
-        """The records of a JSON document: a list of objects in it, or itself if it has as much of the own columns."""
+        """The records of a JSON document: itself if it is a row or has a text, else those of its longest array."""
         if isinstance(found, list):
             return found
-        own, level, lists = self._count_columns(found), [found], list[list[Any]]()
-        while level and not lists:
-            values = list(chain.from_iterable(each.values() for each in level))
-            lists = [each for each in values if isinstance(each, list) and each and isinstance(each[0], dict)]
-            level = [each for each in values if isinstance(each, dict)]
-        best = max(lists, key=lambda each: (self._count_columns(each[0]), len(each)), default=[found])
         is_row = "op" in found or self.settings.envelope == "debezium"
-        is_record = is_row or _has(found, self.settings.columns.get("text", "text"))
-        return [found] if is_record or (own and own >= self._count_columns(best[0])) else best
+        if is_row or _has(found, self.settings.columns.get("text", "text")):
+            return [found]
+        lists = [each for each in found.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
+        return max(lists, key=len, default=[found])
 
     def _read_csv(self, separator: str) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
