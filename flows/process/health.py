@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import socket
 import threading
 import time
@@ -20,9 +19,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 Probe = Callable[[], bool]
 MetricsEncoder = Callable[[CollectorRegistry], bytes]
-
-_REFUSED: Final = re.compile(r";\s*q\s*=\s*0(\.0*)?\s*(;|$)", re.IGNORECASE)
-"""The weight of a type that is not accepted."""
 
 
 class Health:
@@ -95,11 +91,9 @@ class Health:
 
 
 def _choose_encoder(accept: Iterable[str]) -> tuple[MetricsEncoder, str]:
-    """The library's choice of a format, with its type. It reads no weights, and some versions make it raise."""
-    accepted = (each for line in accept for each in line.split(","))
-    wanted = ",".join(each for each in accepted if not _REFUSED.search(each))
+    """The library's choice of a format, with its type; what it cannot read is no wish."""
     try:
-        return choose_encoder(wanted)
+        return choose_encoder(",".join(accept))
     except (TypeError, ValueError):
         return choose_encoder("")
 
