@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 import orjson
 from pydantic import (
@@ -26,8 +26,6 @@ from pydantic import (
     JsonValue,
     StringConstraints,
     TypeAdapter,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -221,37 +219,6 @@ def valid_metadata(value: object) -> dict[str, Any] | None:
         return valid if orjson.loads(orjson.dumps(valid)) == valid else None
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-class Numeric(Documented):
-    """A model that does not take true and false for the numbers 1 and 0."""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_switch(cls, value: Any, info: ValidationInfo) -> Any:
-        if _has_numbers_alone(cls, info.field_name or "") and any(isinstance(each, bool) for each in _members(value)):
-            raise ValueError("a number is expected, not true or false")
-        return value
-
-
-@cache
-def _has_numbers_alone(section: type[BaseModel], name: str) -> bool:
-    """True if the field takes numbers, and no booleans."""
-    types = set(_types(section.model_fields[name].annotation))
-    return bool(types & {int, float}) and bool not in types
-
-
-def _types(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for each in get_args(annotation):
-        yield from _types(each)
-
-
-def _members(value: Any) -> Iterator[Any]:
-    yield value
-    if isinstance(value, Mapping | list):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _members(each)
 
 
 def merge_objects(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

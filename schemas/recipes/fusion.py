@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.errors import likely
-from schemas.fields import Numeric
+from schemas.fields import Documented
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
@@ -157,7 +157,7 @@ DecayMode = Literal["exponential", "step"]
 Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="In days; 0: not set in this tier.")]
 
 
-class DecayTier(Numeric):
+class DecayTier(Documented):
     """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
     a field wins.
     """

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from schemas.fields import Consistent, Documented, Newer, Numeric, Point, raise_problems, walk_fields
+from schemas.fields import Consistent, Documented, Newer, Point, raise_problems, walk_fields
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -73,7 +73,7 @@ def dangling(section: Documented, settings: Any, path: str = "") -> Iterator[str
                 yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
 
 
-class Section(Numeric, Consistent):
+class Section(Consistent):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
     model_config = ConfigDict(

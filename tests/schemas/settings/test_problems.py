@@ -294,26 +294,6 @@ firewall: {blocked_labels: [draft]}
 policies: {sources: {desk: {clearance: internal}}}
     policies.sources.desk: its clearance and labels hide nothing; set firewall.enabled to true, or to false …
 
-# No number of 1 or 0 comes from true or false, in a map neither.
-threads: true
-    threads: a number is expected, not true or false
-kafka: {partitions: true}
-    kafka.partitions: a number is expected, not true or false
-kafka: {request_timeout: true}
-    kafka.request_timeout: a number is expected, not true or false
-telemetry: {port: false}
-    telemetry.port: a number is expected, not true or false
-cache: {exact_mib: false}
-    cache.exact_mib: a number is expected, not true or false
-qdrant: {url: http://q, search_fields: {text: 1, sku: true}}
-    qdrant.search_fields: a number is expected, not true or false
-documents: {expire_after: {acme: true}}
-    documents.expire_after: a number is expected, not true or false
-limits: {overrides: {score.alpha: {min: true}}}
-    limits.overrides.score.alpha.min: a number is expected, not true or false
-decay: {destinations: {default: {half_life_days: true}}}
-    decay.destinations.default.half_life_days: a number is expected, not true or false
-
 # Models of embeddings: missing addresses, and prompts that nobody would put in.
 embedder: {kind: openai, url: null}
     embedder: openai needs url
