@@ -209,32 +209,6 @@ def test_a_good_tag_makes_no_number_of_none(number: float, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cursor",
-    [
-        Cursor(QUERY[1:], None, 0.0, PoolSlice(0, 100)),
-        Cursor(QUERY + b"x", None, 0.0, PoolSlice(0, 100)),
-        Cursor(QUERY, b"", 0.0, PoolSlice(0, 100)),
-        Cursor(QUERY, STATE + b"x", 0.0, PoolSlice(0, 100)),
-        Cursor(QUERY, None, math.nan, PoolSlice(0, 100)),
-        Cursor(QUERY, None, 0.0, PoolSlice(-1, 100)),
-        Cursor(QUERY, None, 0.0, PoolSlice(2**32, 100)),
-        Cursor(QUERY, None, 0.0, PoolSlice(0, 0)),
-        Cursor(QUERY, None, 0.0, PoolSlice(0, 2**16)),
-        Cursor(QUERY, None, 0.0, After(None, -1)),
-        Cursor(QUERY, None, 0.0, After(math.inf, 0)),
-        Cursor(QUERY, None, 0.0, After(2**63, 0)),
-        Cursor(QUERY, None, 0.0, After(-(2**63) - 1, 0)),
-        Cursor(QUERY, None, 0.0, PoolSlice(0, 100), (b"123",)),
-        Cursor(QUERY, None, 0.0, PoolSlice(0, 100), (b"1234",) * 73),
-    ],
-)
-def test_what_could_not_be_read_is_not_written(cursor: Cursor) -> None:
-    """A digest of another length and a number out of range raise ValueError."""
-    with pytest.raises(ValueError, match="cursor"):
-        CODECS["signed"].write(cursor)
-
-
-@pytest.mark.parametrize(
     ("text", "what"),
     [
         ("", "of no known version"),
