@@ -204,14 +204,6 @@ def init(
     write: Annotated[
         Path, typer.Option(dir_okay=False, allow_dash=True, help="File for the configuration; - prints it.")
     ] = Path("rankstream.yaml"),
-    role: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=FIELD",
-            help="Field of the documents with this role: id, title, text, created_at, updated_at, lang or namespace."
-            " Nothing behind the sign: no field has it. May be repeated. Default: decided by the values.",
-        ),
-    ] = None,
     interactive: Annotated[bool, typer.Option("--interactive", help="Ask which field has each role.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
@@ -220,7 +212,6 @@ def init(
     Decided by the values: id, title, text, times and their form, language, namespace, fields to search and to filter,
     HTML and Markdown. Nothing is indexed.
     """
-    given = _parse_roles(role or ())
     if write != STDIN and write.exists() and not force:
         raise ConfigError(f"{write} exists: --force replaces it, --write names another file")
     if sum(each is not None for each in (documents, topic, collection)) != 1:
@@ -233,14 +224,9 @@ def init(
         assert documents is not None
         with Records.open(documents) as records:
             sample = Sample.of_file(records, records.path.name)
-    try:
-        mapping = sample.infer(given)
-    except InputError as error:
-        if error.field not in given.values():
-            raise
-        raise typer.BadParameter(str(error), param_hint="--role") from None
+    mapping = sample.infer()
     if interactive:
-        mapping = sample.infer({**_ask_roles(mapping), **given})
+        mapping = sample.infer(_ask_roles(mapping))
     print_mapping(mapping, sample, stderr)
     print_skipped(sample.skipped, sample.total, stderr)
     content = write_yaml(mapping, sample)
@@ -249,17 +235,6 @@ def init(
     else:
         write.write_text(content, encoding="utf-8")
         say(stderr, f"written: {write}")
-
-
-def _parse_roles(given: Sequence[str]) -> dict[str, str]:
-    """The field of each role in ROLE=FIELD, "" for none."""
-    found = {}
-    for text in given:
-        role, equals, column = text.partition("=")
-        if not equals or role not in ROLES:
-            raise typer.BadParameter(f"{text!r} is not ROLE=FIELD; roles are {', '.join(ROLES)}", param_hint="--role")
-        found[role] = column
-    return found
 
 
 def _ask_roles(mapping: DocumentMapping) -> dict[str, str]:

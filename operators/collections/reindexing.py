@@ -138,24 +138,6 @@ async def count_documents(qdrant: QdrantClient, collection: str, now: float, tim
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
 
-async def differing_ids(
-    qdrant: QdrantClient, collections: Sequence[str], namespace: str, most: int, now: float, timeout: float
-) -> list[str]:
-    """The ids of the first documents of a namespace that one of two collections lacks. Raises BackendError.
-
-    Both come in the order of their points' ids, so that a page of each is enough.
-    """
-    where, found = {**_alive(now), "must": [{"key": NAMESPACE, "match": {"value": namespace}}]}, list[str]()
-    sides = [qdrant.records(each, where, limit=1_000, fields=("id",), timeout=timeout) for each in collections]
-    heads = [await anext(each, None) for each in sides]
-    while len(found) < most and (there := [each for each in heads if each is not None]):
-        first = min(there, key=lambda each: each.id)
-        of = [each is not None and each.id == first.id for each in heads]
-        found += [] if all(of) else [str(first.payload["id"])]
-        heads = [await anext(side, None) if moves else head for side, head, moves in zip(sides, heads, of, strict=True)]
-    return found
-
-
 async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: float) -> None:
     """Give all aliases to the new collections, in one step. Raises BackendError."""
     await qdrant.change_aliases({move.alias: move.after for move in moves}, timeout=timeout)
