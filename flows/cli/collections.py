@@ -10,16 +10,11 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections, make, survey_collections
 from flows.cli.config import begin
 from flows.cli.output import Config, Json, out, print_record, say, stderr
-from operators.collections.requirements import MADE, Schema, Surveyed, format_schema, parse_schema
+from operators.collections.requirements import MADE, Surveyed, parse_schema
 from operators.delivery import topics as kafka_topics
+from schemas.fields import leaves
 
 _TIMEOUT: Final = 10.0
-
-_OWNERS: Final = {
-    "metadata": "rankstream's own",
-    "configuration": "rankstream's own by qdrant.owned",
-    None: "another program's, only read",
-}
 
 
 def collections(
@@ -91,40 +86,13 @@ def record(surveyed: Surveyed) -> dict[str, Any]:
 
 
 def describe_collection(surveyed: Surveyed) -> Iterator[str]:
-    """One collection for people."""
-    info = surveyed.info
-    if info is None:
-        state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
-        yield f"{surveyed.name}: {state}"
-        return
-    shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
-    yield f"{surveyed.name}: {_OWNERS[surveyed.owner]}, {info.points} points, {shards}"
-    if surveyed.physical != surveyed.name:
-        yield f"  alias of {surveyed.physical}"
-    for name, params in info.vectors.items():
-        yield f"  vector {name or '(unnamed)'}: {_vector(params)}"
-    for name, params in info.sparse_vectors.items():
-        yield f"  sparse vector {name}: modifier {params.get('modifier') or 'none'}"
-    for field, index in info.indexes.items():
-        yield f"  index {field}: {format_schema(parse_schema(index))}"
-    for limit, value in info.strict.items():
-        if limit != "enabled":
-            yield f"  strict mode {limit}: {str(value).lower()}"
-    yield from (f"  differs: {gap.what}" for gap in surveyed.gaps if gap.kind in MADE)
-    for gap in surveyed.gaps:
-        if gap.kind == "missing index":
-            yield f"  lacks index {gap.need.name}: {format_schema(gap.need.wanted)}; make it with --add-indexes"
-
-
-def _vector(params: Schema) -> str:
-    parts = [str(params.get("size")), str(params.get("distance"))]
-    if params.get("multivector_config"):
-        parts.append("multivector")
-    if params.get("datatype"):
-        parts.append(str(params["datatype"]))
-    if quantization := params.get("quantization_config"):
-        parts.append(f"{next(iter(quantization))} quantization")
-    return ", ".join(parts)
+    """One collection for people: each value of its record that there is, on a line."""
+    cure = "" if surveyed.info is not None or surveyed.error is not None else " does not exist; make it with --create"
+    yield f"{surveyed.name}:{cure}"
+    for (name, *path), value in leaves(record(surveyed)) if surveyed.info is not None else ():
+        if name != "collection" and value not in (None, {}, []):
+            said = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"  {' '.join([name.replace('_', ' '), *path])}: {said}"
 
 
 def topics(config: Config = None) -> None:
