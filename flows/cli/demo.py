@@ -244,10 +244,6 @@ def demo(
             " the cache.",
         ),
     ] = None,
-    judgements: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, help="With --serve: file for judgements (qrels). Default: next to the index."),
-    ] = None,
     cache_dir: Annotated[
         Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Directory for the model's graph and the index.")
     ] = Path("~/.cache/rankstream"),
@@ -262,8 +258,6 @@ def demo(
     begin_quietly()
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
-    if judgements is not None and not serve_on:
-        raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
     if crowd and (query or documents is not None or config is not None or serve_on):
         wrong = "its users ask about the documentation: not with --query, --documents, --config or --serve"
         raise typer.BadParameter(wrong, param_hint="--crowd")
@@ -303,7 +297,7 @@ def demo(
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
                 say(console, _command(running.settings, directory, corpus.namespace))
-                serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
+                serve_embedded(running, provider, spans, directory / QRELS, console)
     console.print(span_tree(spans.get_finished_spans()))
     if keep is not None and corpus.written is not None:
         say(console, f"kept: {keep / 'rankstream.yaml'} and the index {directory}")

@@ -29,7 +29,6 @@ _EXAMPLES: Final = 3
 _QUERIES: Final = 6
 _SHORT: Final = 80
 
-_CODES: Final = ("sku", "mpn", "ean", "isbn", "gtin", "part_number")
 _KEEP: Final = 10.0
 """Seconds for which the health is not asked for again."""
 
@@ -131,15 +130,9 @@ def _examples(values: Iterable[Any]) -> list[str]:
 
 
 def _queries(payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Queries that this index answers: the first words of titles in several languages, and a code if there is one."""
-    codes = [(value, payload) for payload in payloads for name in _CODES if isinstance(value := payload.get(name), str)]
-    found = [{"text": code, "namespace": payload.get(NAMESPACE)} for code, payload in codes[:1]]
-    spread: dict[tuple[Any, Any], Mapping[str, Any]] = {}
-    for payload in payloads:
-        if isinstance(payload.get("title"), str):
-            spread.setdefault((payload.get(NAMESPACE), payload.get(LANG)), payload)
-    titles = [*spread.values(), *payloads[len(payloads) // 3 :: max(1, len(payloads) // 6)]]
-    for payload in titles:
+    """Queries that this index answers: the first words of titles, from all over the sample."""
+    found = []
+    for payload in payloads[:: max(1, len(payloads) // _QUERIES)]:
         title = payload.get("title")
         if isinstance(title, str) and (words := " ".join(re.findall(r"[\w.'-]+", title)[:4])):
             found.append({"text": words, "namespace": payload.get(NAMESPACE)})

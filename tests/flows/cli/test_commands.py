@@ -141,7 +141,7 @@ def test_evaluate_takes_models_recipes_and_index_of_a_configuration(tmp_path: Pa
 def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
     """`demo --serve` prints a command that, from another terminal, has a question answered, and its console's link.
 
-    Its judgements are kept in the file that is named.
+    Its judgements are kept next to the index.
     """
     documents = tmp_path / "d.jsonl"
     documents.write_text('{"id": "tide", "text": "The tide rises under the moon.", "price": "1,5", "sort": "sea"}\n')
@@ -151,10 +151,8 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
         "kafka": {"topics": {"rules": "rules"}},
     }
     (tmp_path / "own.yaml").write_text(json.dumps(own))
-    qrels = tmp_path / "mine.qrels"
     command = [sys.executable, "-m", "flows.cli", "demo", "--documents", str(documents), "--serve"]
     command += ["--config", str(tmp_path / "own.yaml")]
-    command += ["--judgements", str(qrels)]
     env = {**os.environ, "RANKSTREAM_CACHE_DIR": str(tmp_path / "a cache"), "COLUMNS": "300", "PYTHONUNBUFFERED": "1"}
     (tmp_path / "a cache").mkdir()
     for built in CACHE.glob("*.onnx"):
@@ -171,10 +169,11 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
             grade = json.dumps({"text": "moon", "namespace": "default", "id": "tide", "grade": 2}).encode()
             posted = ask(port, "POST", "/api/judge", grade, **{TOKEN: token, "content_type": "application/json"})
             assert posted.json == {"before": None}
+            [qrels] = (tmp_path / "a cache").glob("*/judgements.qrels")
             assert qrels.read_text().split()[1:] == ["0", "tide", "2"]
             _, *arguments = shlex.split(printed)
-            # The file is the demo's own: a value is read in the form of the documents, and rules have their topic.
-            asked = rankstream(*arguments, "--filter", "price=1,5", "--json")
+            # The file is the demo's own: a value is of the index's type, and rules have their topic.
+            asked = rankstream(*arguments, "--filter", "price=1.5", "--json")
             assert asked.returncode == 0, asked.stderr
             assert [hit["id"] for hit in json.loads(asked.stdout)["results"]] == ["tide"]
             listed = rankstream("rules", "list", *arguments[1:3])
