@@ -15,7 +15,6 @@ from operators.ranking.grouping import key_of
 from schemas.pool import CandidatePool
 from schemas.recipes import Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
-from schemas.settings.ranking import Profile
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
@@ -130,34 +129,18 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     return "page", "it is not among the results"
 
 
-def explain_fate(fate: Fate, fates: Fates, profiles: Mapping[str, Profile]) -> dict[str, Any]:
-    """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
+def explain_fate(fate: Fate, fates: Fates) -> dict[str, Any]:
+    """The answer to *why is X not here?* about a candidate: a verdict, and its legs."""
     if fate.rank is not None and fate.rank <= fates.page_end:
-        verdict, hint = f"It is here, at rank {fate.rank}.", ""
+        verdict = f"It is here, at rank {fate.rank}."
     elif fate.rank is not None:
         verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {fates.page_end}."
-        hint = "Ask for more results, or change the weights so that it rises."
         if fate.read is False:
-            verdict += f" The model did not read it: it reads the first {fates.read} candidates."
-            deeper = {name: each.rerank_top for name, each in profiles.items() if each.rerank_top > fates.read}
-            hint = _name_profiles([f"{name} reads {most}" for name, most in deeper.items()], "rerank_top")
-            hint += " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
+            verdict += f" The model did not read it: it reads the first {fates.read} candidates (rerank_top)."
     else:
-        verdict, hint = f"It was lost at {fate.lost_at}: {fate.why}.", _HINTS.get(fate.lost_at or "", "")
+        verdict = f"It was lost at {fate.lost_at}: {fate.why}."
     legs = [{"name": name, "rank": rank + 1, "score": score} for name, (rank, score) in fate.legs.items()]
-    found = {"id": fate.id, "title": fate.title, "verdict": verdict, "hint": hint, "legs": legs}
-    return {**found, "tests": [], "known": True}
-
-
-def _name_profiles(more: Sequence[str], key: str) -> str:
-    return f"Another profile: {', '.join(more)} ({key})." if more else f"A profile with a greater {key} has more."
-
-
-_HINTS: Final = {
-    "min_relevance": "Lower min_relevance in Parameters.",
-    "dedupe": "A recipe without dedupe shows both documents.",
-    "group": "Raise group_size, or do not group.",
-}
+    return {"id": fate.id, "title": fate.title, "verdict": verdict, "legs": legs, "tests": [], "known": True}
 
 
 def to_view(fates: Fates) -> list[dict[str, Any]]:
@@ -186,21 +169,19 @@ def explain_absence(
     pool: CandidatePool,
     failing: Sequence[str],
     elsewhere: Sequence[str],
-    profiles: Mapping[str, Profile],
 ) -> dict[str, Any]:
     """The answer about a document that no leg offered.
 
     `found` is the document, if the namespace has it; `alone` the result of the query narrowed to its id; `failing` are
     the filters that leave it out, and `elsewhere` other namespaces that have the id.
     """
-    answer: dict[str, Any] = {"id": id_, "title": None, "hint": "", "legs": [], "tests": [], "known": found is not None}
+    answer: dict[str, Any] = {"id": id_, "title": None, "legs": [], "tests": [], "known": found is not None}
     if found is None:
-        there = f"The namespace {', '.join(elsewhere)} has it." if elsewhere else "Index it, or check the id."
-        return {**answer, "verdict": f"No document in the namespace {namespace} has this id.", "hint": there}
+        there = f" The namespace {', '.join(elsewhere)} has it." if elsewhere else ""
+        return {**answer, "verdict": f"No document in the namespace {namespace} has this id.{there}"}
     answer["title"] = found["payload"].get("title")
     if failing:
-        verdict = f"The document is there, and a filter leaves it out: {'; '.join(failing)}."
-        return {**answer, "verdict": verdict, "hint": "Remove the filter, or correct the document's field."}
+        return {**answer, "verdict": f"The document is there, and a filter leaves it out: {'; '.join(failing)}."}
     hit = next((each for each in alone["results"] if each["id"] == id_), None)
     for leg in pool.legs:
         last = min((each.score for each in leg.hits), default=None)
@@ -212,11 +193,5 @@ def explain_absence(
             said = f"{why}; {bound}"
         else:
             said = f"it would score {own['score']:.3f}; {bound}"
-        answer["tests"].append({"leg": leg.name, "said": said, "score": own["score"] if own else None, "last": last})
-    asked = max((len(leg.hits) for leg in pool.legs), default=0)
-    deeper = {name: each.over_sample for name, each in profiles.items() if each.over_sample > asked}
-    more = [f"{name} asks each leg for {candidates}" for name, candidates in deeper.items()]
-    hint = _name_profiles(more, "over_sample")
-    if hit is None or not hit["legs"]:
-        hint = "No leg can find it by this text: add the words to the document, or search by a field that has them."
-    return {**answer, "verdict": "The document is there, and no leg retrieved it.", "hint": hint}
+        answer["tests"].append({"leg": leg.name, "said": said})
+    return {**answer, "verdict": "The document is there, and no leg retrieved it."}

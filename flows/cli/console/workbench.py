@@ -296,9 +296,9 @@ class Workbench:
         """The answer to *why is X not here?* for any id. Raises RankstreamError and OSError."""
         shelved = self.recall(key)
         ranker, read = self._prepare(shelved)
-        fates, profiles = losses.trace(ranker, read), self.configuration_of(shelved.column).settings.profiles
+        fates = losses.trace(ranker, read)
         if (fate := fates.by_id.get(id_)) is not None:
-            said = losses.explain_fate(fate, fates, profiles)
+            said = losses.explain_fate(fate, fates)
             return said | self._judgement(shelved, fate.judged)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
@@ -315,7 +315,7 @@ class Workbench:
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
         judged = judged_name(id_, document["payload"] if document is not None else {}, fates.grouped_by)
-        said = losses.explain_absence(id_, namespace, document, alone, read.pool, failing, there, profiles)
+        said = losses.explain_absence(id_, namespace, document, alone, read.pool, failing, there)
         return said | self._judgement(shelved, judged)
 
     def _judgement(self, shelved: Shelved, name: str) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def test_why_is_it_not_here(served: Served) -> None:
     lost = served.post("lost", {"key": column["key"]}).json["lost"]
     assert "It is a result, at rank 3" in why(next(each["id"] for each in lost if each["rank"] == 3))["verdict"]
     assert why("nowhere")["verdict"] == "No document in the namespace store has this id."
-    assert "help" in why("aide-retractation")["hint"]
+    assert "The namespace help has it." in why("aide-retractation")["verdict"]
     assert "lang eq en" in why("de-lackrolle")["verdict"]
     hammer = why("mallet-rubber")
     assert hammer["verdict"] == "The document is there, and no leg retrieved it."

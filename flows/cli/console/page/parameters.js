@@ -25,7 +25,7 @@ export async function parameters(page, state) {
   async function watch() {
     if (!id || looking) { later = true; return; }
     looking = true; later = false;
-    try { const found = await post("why", { key: page.columns[at].key, id }); watched.replaceChildren(el("b", { dir: "auto" }, found.title ?? id), el("p", {}, found.verdict), el("p", { class: "quiet" }, found.hint)); } catch (error) { watched.replaceChildren(el("p", { class: "bad" }, error.message)); }
+    try { const found = await post("why", { key: page.columns[at].key, id }); watched.replaceChildren(el("b", { dir: "auto" }, found.title ?? id), el("p", {}, found.verdict)); } catch (error) { watched.replaceChildren(el("p", { class: "bad" }, error.message)); }
     looking = false;
     if (later) await watch();
   }

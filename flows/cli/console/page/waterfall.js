@@ -58,7 +58,7 @@ export async function lost(page, state) {
     try {
       const found = await post("why", { key, id: field.value.trim() });
       if (!found.known) { answer.replaceChildren(...await similar(found)); return; }
-      answer.replaceChildren(el("div", { class: "only", "data-judged": found.judged }, found.title ? el("h3", { dir: "auto" }, found.title) : null, el("p", {}, el("b", {}, found.verdict)), found.hint ? el("p", {}, found.hint) : null,
+      answer.replaceChildren(el("div", { class: "only", "data-judged": found.judged }, found.title ? el("h3", { dir: "auto" }, found.title) : null, el("p", {}, el("b", {}, found.verdict)),
         found.tests.length ? el("ul", {}, found.tests.map((each) => el("li", {}, el("b", {}, `${each.leg}: `), each.said))) : null,
         found.legs.length ? table(["leg", { name: "rank", number: true }, { name: "score", number: true }], found.legs.map((leg) => [leg.name, leg.rank, fixed(leg.score)])) : null,
         el("div", { class: "toolbar" }, button("Change parameters", () => page.open("parameters", state.of, [found.id])), el("span", { class: "quiet" }, "Grade"), grades(found, (grade) => page.judge(state.of, found, grade)))));
@@ -67,7 +67,7 @@ export async function lost(page, state) {
   // Who writes words of a title gets the documents that the flow finds by them.
   async function similar(found) {
     const { columns: [{ cards }] } = await post("search", { text: field.value.trim(), limit: 5, ...(state.namespace ? { namespace: state.namespace } : {}), columns: [state.columns[state.of]] });
-    return [el("div", { class: "only" }, el("p", {}, el("b", {}, found.verdict)), found.hint ? el("p", {}, found.hint) : null,
+    return [el("div", { class: "only" }, el("p", {}, el("b", {}, found.verdict)),
       cards.length ? el("p", {}, "Found by these words:") : null, el("ul", {}, cards.map((each) => el("li", { dir: "auto" }, choose(each.id), ` ${each.title ?? ""}`))))];
   }
   const choose = (id) => button(id, () => { field.value = id; page.keep({ id: [id] }); ask(); }, { class: "plain code" });
