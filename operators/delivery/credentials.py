@@ -43,10 +43,10 @@ def check_files(section: TlsSettings | SchemaRegistrySettings, path: str) -> Non
     if section.ca_file is not None:
         with _naming(f"{path}.ca_file", section.ca_file):
             context.load_verify_locations(section.ca_file)
-    if section.certificate_file is not None and section.key_file is not None:
+    if isinstance(section, TlsSettings) and section.certificate_file is not None and section.key_file is not None:
         with _naming(f"{path}.certificate_file", section.certificate_file):
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(section.certificate_file)
-        password = secret(section, path, "key_password") if isinstance(section, TlsSettings) else None
+        password = secret(section, path, "key_password")
         with _naming(f"{path}.key_file", section.key_file):
             # Without a password of any kind OpenSSL would ask for it on the terminal.
             context.load_cert_chain(section.certificate_file, section.key_file, password or "")

@@ -23,7 +23,6 @@ from typing_extensions import override
 from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
 from operators.delivery.avro import MAX_SCHEMA, AvroSchema, NotAvro
-from operators.delivery.librdkafka.connection import locations
 from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.wire.message import Message
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError, RetriableDelivery
@@ -166,17 +165,13 @@ async def _ask(ask: Callable[[], Awaitable[Any]]) -> Any:
     """The answer; None if the registry does not know what was asked for. Raises RetriableDelivery."""
     try:
         return await ask()
-    except ConfigError as error:
-        # The file of the token, which is read again for each request.
-        reason = str(error)
     except Exception as error:  # noqa: BLE001  the types of its transport's errors differ from version to version
         status = getattr(error, "http_status_code", None)
         if status == _NOT_FOUND and getattr(error, "error_code", None) in _UNKNOWN:
             return None
-        cure = ": correct its username and password, or its token" if status in _REFUSED else ""
+        cure = ": correct its username and password" if status in _REFUSED else ""
         said = f"HTTP {status}{cure}" if status is not None else f"no answer: {type(error).__name__}"
-        reason = f"kafka.schema_registry: {said}"
-    raise RetriableDelivery(reason)
+        raise RetriableDelivery(f"kafka.schema_registry: {said}") from None
 
 
 def _client(settings: SchemaRegistrySettings) -> Any:
@@ -194,22 +189,11 @@ def _client(settings: SchemaRegistrySettings) -> Any:
         "timeout": settings.request_timeout,
         # We try again ourselves.
         "max.retries": 0,
-        **locations(settings),
     }
+    if settings.ca_file is not None:
+        given["ssl.ca.location"] = str(settings.ca_file)
     if settings.username is not None:
         given["basic.auth.user.info"] = f"{settings.username}:{credentials.secret(settings, section, 'password')}"
-    if credentials.secret(settings, section, "token") is not None:
-
-        async def bearer(_: object) -> dict[str, str]:
-            token = credentials.secret(settings, section, "token")
-            assert token is not None
-            return {"bearer.auth.token": token, "bearer.auth.logical.cluster": settings.logical_cluster or ""}
-
-        given |= {
-            "bearer.auth.credentials.source": "CUSTOM",
-            "bearer.auth.custom.provider.function": bearer,
-            "bearer.auth.custom.provider.config": {},
-        }
     return AsyncSchemaRegistryClient(given)
 
 

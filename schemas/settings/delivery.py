@@ -57,7 +57,8 @@ class TlsSettings(Section):
     check_hostname: bool = Field(default=True, description="Check that the broker's certificate names its host.")
 
     def contradictions(self) -> Iterator[str]:
-        yield from _find_half_pair(self)
+        if (self.certificate_file is None) != (self.key_file is None):
+            yield "certificate_file and key_file need each other"
         if self.key_file is None and self.find_changed(("key_password", "key_password_file")):
             yield "key_password needs key_file"
 
@@ -111,35 +112,17 @@ class SchemaRegistrySettings(Section):
     username: str | None = Field(default=None, pattern=r"^[^:]+$", description="User, such as a key of the service.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
-    token: Secret = None
-    token_file: Path | None = None
-    """File with a bearer token that another process renews; it is read again."""
-    logical_cluster: str | None = Field(default=None, pattern=r"^[\x21-\x7e]+$")
-    """With a token: the registry's id, for Confluent Cloud."""
     ca_file: Path | None = None
     """PEM file of trusted authorities; null: those of certifi, or of SSL_CERT_FILE."""
-    certificate_file: Path | None = Field(default=None, description="PEM file of a client certificate.")
-    key_file: Path | None = Field(default=None, description="PEM file of its private key, without a password.")
     request_timeout: Seconds = 5.0
     """Seconds for an answer; then the registry is asked again."""
 
     def contradictions(self) -> Iterator[str]:
         password = self.find_changed(("password", "password_file"))
-        token = self.find_changed(("token", "token_file"))
         if self.url is None:
             yield from self.find_unused(type(self).model_fields, "without url; remove, or set it")
         if (self.username is None) != (not password):
             yield "username and password, or password_file, need each other"
-        if token and self.username is not None:
-            yield "a token is not for use with username"
-        if self.logical_cluster is not None and not token:
-            yield "logical_cluster needs a token"
-        yield from _find_half_pair(self)
-
-
-def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[str]:
-    if (section.certificate_file is None) != (section.key_file is None):
-        yield "certificate_file and key_file need each other"
 
 
 def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> Iterator[str]:

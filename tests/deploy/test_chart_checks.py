@@ -52,10 +52,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"config": {"chat": {"body": {"nested": {"api_key": "hunter2"}}}}},
         "config.chat.body.nested.api_key: a ConfigMap is no place for a secret; see secrets",
     ),
-    "a registry's token in the ConfigMap": (
+    "a registry's password in the ConfigMap": (
         "minimal",
-        {"config": {"kafka": {"schema_registry": {"url": "http://r", "token": "hunter2"}}}},
-        "config.kafka.schema_registry.token: a ConfigMap is no place for a secret; see secrets",
+        {"config": {"kafka": {"schema_registry": {"url": "http://r", "password": "hunter2"}}}},
+        "config.kafka.schema_registry.password: a ConfigMap is no place for a secret; see secrets",
     ),
     "a secret from two places": (
         "managed-kafka",

@@ -39,7 +39,7 @@ def test_the_example_configuration_has_every_key() -> None:
     absent = set(paths(Settings)) - set(written_paths(yaml.safe_load(text)))
     secrets = {f"{section}.api_key" for section in ("qdrant", "embedder", "sparse_encoder", "rerank", "chat")}
     secrets |= {"kafka.tls.key_password", "kafka.sasl.password", "kafka.sasl.client_secret", "cursor.signing_secret"}
-    secrets |= {"kafka.schema_registry.password", "kafka.schema_registry.token"}
+    secrets |= {"kafka.schema_registry.password"}
     assert absent == {"delivery.replica", *secrets}, "a key has no line in deploy/rankstream.yaml"
     assert re.search(r"(?m)^  # replica: ", text)
     for path in secrets:

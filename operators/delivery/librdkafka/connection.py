@@ -17,7 +17,7 @@ from operators.delivery.credentials import TokenSource, check_files, secret, tok
 from operators.delivery.error_codes import curing
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
-from schemas.settings.delivery import SchemaRegistrySettings, TlsSettings
+from schemas.settings.delivery import TlsSettings
 
 log = logging.getLogger("librdkafka")
 
@@ -54,7 +54,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     if settings.security_protocol.endswith("SSL"):
         check_files(tls, "kafka.tls")
         options["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
-        options |= locations(tls)
+        options |= _locations(tls)
         if (password := secret(tls, "kafka.tls", "key_password")) is not None:
             options["ssl.key.password"] = password
     if sasl.mechanism is not None:
@@ -66,8 +66,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def locations(section: TlsSettings | SchemaRegistrySettings) -> dict[str, str]:
-    """The options of a section's files, for the client of a broker or of a schema registry."""
+def _locations(section: TlsSettings) -> dict[str, str]:
     files = {"ca": section.ca_file, "certificate": section.certificate_file, "key": section.key_file}
     return {f"ssl.{name}.location": str(file) for name, file in files.items() if file is not None}
 

@@ -235,8 +235,8 @@ def test_an_answer_that_does_not_come_or_is_none_is_asked_for_again(registry: Re
     assert using(registry.base_url, work, request_timeout=0.2).avro is not None
 
 
-def test_credentials_are_sent_and_named_where_they_are_wrong(registry: Registry, tmp_path: Path) -> None:
-    """User and password, or a token of a file that is read again; no secret is in a message."""
+def test_credentials_are_sent_and_named_where_they_are_wrong(registry: Registry) -> None:
+    """User and password; no secret is in a message."""
 
     async def check(made: SchemaRegistry) -> None:
         await made.check()
@@ -245,21 +245,8 @@ def test_credentials_are_sent_and_named_where_they_are_wrong(registry: Registry,
     using(registry.base_url, check, username="key", password="canary:secret")
     with pytest.raises(RetriableDelivery) as caught:
         using(registry.base_url, check, username="key", password="canary")
-    said = "kafka.schema_registry: HTTP 401: correct its username and password, or its token"
+    said = "kafka.schema_registry: HTTP 401: correct its username and password"
     assert str(caught.value) == said
-
-    file = tmp_path / "token"
-
-    async def renewed(made: SchemaRegistry) -> None:
-        await made.check()
-        registry.authorization = "Bearer canary-2"
-        file.write_text("canary-2")
-        await made.check()
-
-    file.write_text("canary-1\n")
-    registry.authorization = "Bearer canary-1"
-    using(registry.base_url, renewed, token_file=str(file), logical_cluster="lsrc-1")
-    assert registry.headers[-1]["target-sr-cluster"] == "lsrc-1"
 
 
 def test_an_address_without_a_server_is_no_answer() -> None:
@@ -286,15 +273,9 @@ def test_what_a_process_lacks_is_said_at_its_start(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"token": "t", "ca_file": "c"}, "token, ca_file: no effect without url; remove, or set it"),
+        ({"username": "u", "ca_file": "c"}, "username, ca_file: no effect without url; remove, or set it"),
         ({"url": "http://a", "username": "u"}, "username and password, or password_file, need each other"),
         ({"url": "http://a", "password": "p"}, "username and password, or password_file, need each other"),
-        (
-            {"url": "http://a", "username": "u", "password": "p", "token": "t"},
-            "a token is not for use with username",
-        ),
-        ({"url": "http://a", "logical_cluster": "l"}, "logical_cluster needs a token"),
-        ({"url": "http://a", "key_file": "k"}, "certificate_file and key_file need each other"),
         ({"url": "http://u:p@a"}, "url"),
     ],
 )

@@ -248,12 +248,8 @@ BESIDE = {
     "kafka.tls.key_password": KEY,
     "kafka.tls.key_password_file": KEY,
     "kafka.tls.check_hostname": TLS,
-    **{f"kafka.schema_registry.{name}": registry() for name in ("ca_file", "token", "token_file", "request_timeout")},
+    **{f"kafka.schema_registry.{name}": registry() for name in ("ca_file", "request_timeout")},
     **{f"kafka.schema_registry.{name}": registry(username="u") for name in ("password", "password_file")},
-    **{
-        f"kafka.schema_registry.{name}": registry(certificate_file="/c", key_file="/k")
-        for name in ("certificate_file", "key_file")
-    },
     "defaults.destination": {"qdrant": {**LEAST["qdrant"], "destinations": {"defaultother": "documents"}}},
     **{
         f"policies.default.{name}collections": {
@@ -262,7 +258,6 @@ BESIDE = {
         for name in ("", "deny.")
     },
     "kafka.schema_registry.username": registry(username="u", password_file="/p"),
-    "kafka.schema_registry.logical_cluster": registry(token_file="/t"),
     "kafka.sasl.mechanism": sasl(**USER, password_file="/p"),
     "kafka.sasl.username": sasl(**USER, password_file="/p"),
     "kafka.sasl.password": sasl(**USER),

@@ -73,7 +73,7 @@
 {{/* The paths are those of every secret of the configuration. */}}
 {{- define "rankstream.checkNoSecrets" -}}
 {{- $root := . -}}
-{{- range $path := splitList " " "kafka.tls.key_password kafka.sasl.password kafka.sasl.client_secret kafka.schema_registry.password kafka.schema_registry.token qdrant.api_key embedder.api_key sparse_encoder.api_key rerank.api_key chat.api_key cursor.signing_secret" -}}
+{{- range $path := splitList " " "kafka.tls.key_password kafka.sasl.password kafka.sasl.client_secret kafka.schema_registry.password qdrant.api_key embedder.api_key sparse_encoder.api_key rerank.api_key chat.api_key cursor.signing_secret" -}}
 {{- if include "rankstream.setting" (list $root $path) -}}
 {{- fail (printf "config.%s: a ConfigMap is no place for a secret; see secrets" $path) -}}
 {{- end -}}
