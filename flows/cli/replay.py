@@ -239,16 +239,8 @@ def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     for row in rows:
         # What came with a message may be anything.
         kind, stage, place, message = (printable(row[name]) for name in ("class", "stage", "place", "message"))
-        table.add_row(f"{kind}\n{stage}", place, _age(row["age_s"]), str(row["bytes"]), message)
+        table.add_row(f"{kind}\n{stage}", place, f"{row['age_s']:.0f} s", str(row["bytes"]), message)
     return table
-
-
-def _age(seconds: float) -> str:
-    """In the largest unit of which there are two."""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds // unit:.0f} {name}"
-    return f"{max(seconds, 0.0):.0f} s"
 
 
 def replay(

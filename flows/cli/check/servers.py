@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -18,7 +17,7 @@ from flows.assembly import clients
 from flows.assembly.clients import InProcess, mismatch
 from flows.cli.check import Finding
 from operators.clients.chat.completions import NoCompletion
-from operators.clients.http.transport import Endpoint, read_http_date
+from operators.clients.http.transport import read_http_date
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
@@ -270,57 +269,19 @@ _MOST: Final = 2.0
 _WHY: Final = "deadlines, ages and dates count from the clocks of the producers and of this machine"
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+async def ahead(url: str, transport: httpx.AsyncBaseTransport) -> tuple[float, float] | None:
     """The seconds that this machine's clock is ahead of the server's, at least and at most; negative: behind.
 
-    A `Date` counts whole seconds, and was set at some time between request and answer. So the difference is an
-    interval, as long as the answer took, and a second.
+    The server is asked for its base URL, without a key, and may answer by any status. None: the answer has no date. A
+    `Date` counts whole seconds, and was set at some time between request and answer. Raises httpx.HTTPError and
+    OSError.
     """
-
-    least: float
-    most: float
-
-
-@dataclass(slots=True, eq=False)
-class _Dated(httpx.AsyncBaseTransport):
-    """A transport that compares clocks by the `Date` of each answer."""
-
-    inner: httpx.AsyncBaseTransport
-    answered: bool = False
-    ahead: Ahead | None = None
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async with httpx.AsyncClient(transport=transport) as client, asyncio.timeout(_CLOCK_TIMEOUT):
         sent = time.time()
-        response = await self.inner.handle_async_request(request)
-        self.answered, self.ahead = True, between(response.headers.get("date", ""), sent, time.time())
-        return response
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
-
-async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
-    """Ask a server for its base URL and compare clocks, at any status; None if the answer has no date.
-
-    No key is sent. Raises ConfigError for the URL, and BackendError if there is no answer.
-    """
-    dated = _Dated(transport)
-    endpoint = Endpoint(name, url, dated)
-    try:
-        await endpoint.call("GET", "", timeout=timeout)
-    except BackendError:
-        if not dated.answered:
-            raise
-    finally:
-        await endpoint.aclose()
-    return dated.ahead
-
-
-def between(date: str, sent: float, answered: float) -> Ahead | None:
-    """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
-    since = read_http_date(date)
-    return None if since is None else Ahead(sent - (since + 1.0), answered - since)
+        async with client.stream("GET", url) as response:
+            answered = time.time()
+    since = read_http_date(response.headers.get("date", ""))
+    return None if since is None else (sent - since - 1.0, answered - since)
 
 
 def check_clocks(settings: Settings, _: InProcess) -> Iterator[Finding]:
@@ -344,13 +305,14 @@ def check_clocks(settings: Settings, _: InProcess) -> Iterator[Finding]:
 async def _compare_clock(name: str, section: Section, url: str) -> Finding:
     subject = f"clock {name}"
     try:
-        found = await ahead(name, url, clients.transport(name, section, url), _CLOCK_TIMEOUT)
-    except (BackendError, ConfigError) as error:
-        return Finding("ok", subject, f"not compared: {error}")
+        found = await ahead(url, clients.transport(name, section, url))
+    except (httpx.HTTPError, OSError, ConfigError) as error:
+        return Finding("ok", subject, f"not compared: {str(error) or 'no answer in time'}")
     if found is None:
         return Finding("ok", subject, "not compared: the answer has no date")
-    if found.least <= _MOST and found.most >= -_MOST:
+    least, most = found
+    if least <= _MOST and most >= -_MOST:
         return Finding("ok", subject, "it agrees with this machine's clock")
-    about = round((found.least + found.most) / 2)
+    about = round((least + most) / 2)
     differs = f"this machine's clock is about {abs(about)} s {'ahead of' if about > 0 else 'behind'} it"
     return Finding("warning", subject, f"{differs}: {_WHY}", "Synchronise the clocks of all machines (NTP).")

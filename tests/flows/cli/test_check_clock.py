@@ -70,6 +70,6 @@ def test_a_clock_that_cannot_be_known_is_said(command: Command, tmp_path: Path) 
     [gone] = findings(command).values()
     assert (gone["level"], gone["subject"]) == ("ok", "clock qdrant")
     assert "not compared" in gone["what"]
-    assert "connection refused" in gone["what"]
+    assert "refused" in gone["what"].lower() or "failed" in gone["what"]
     command.settings["qdrant"] = {"path": str(tmp_path / "index")}
     assert findings(command)["clock"]["what"] == "not compared: no backend is asked over HTTP"

