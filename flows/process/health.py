@@ -34,7 +34,6 @@ class Health:
         Raises ConfigError if there is none.
         """
         self._paths: Mapping[str, Mapping[str, Probe]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
-        self._say_ready: Callable[[], None] = lambda: None
         self._registry = registry
         for each in range(port, port + tries):
             try:
@@ -53,11 +52,8 @@ class Health:
         self._thread = threading.Thread(target=self._server.serve, name="health", daemon=True)
         self._thread.start()
 
-    def begin(
-        self, live: Mapping[str, Probe], ready: Mapping[str, Probe], say_ready: Callable[[], None] = lambda: None
-    ) -> None:
-        """Answer by these checks from now on; call `say_ready` when a probe finds that all hold."""
-        self._say_ready = say_ready
+    def begin(self, live: Mapping[str, Probe], ready: Mapping[str, Probe]) -> None:
+        """Answer by these checks from now on."""
         self._paths = {"/livez": live, "/readyz": {**live, **ready}}
 
     def close(self) -> None:
@@ -84,8 +80,6 @@ class Health:
         if checks is None:
             return 404, "text/plain", b""
         results = {name: _holds(name, check) for name, check in checks.items()}
-        if path == "/readyz" and all(results.values()):
-            self._say_ready()
         body = orjson.dumps({"ok": all(results.values()), "checks": results})
         return 200 if all(results.values()) else 503, "application/json", body
 
@@ -130,23 +124,15 @@ def watch(checks: Mapping[str, Probe]) -> None:
     threading.Thread(target=look, name="watchdog", daemon=True).start()
 
 
-def announce(checks: Mapping[str, Probe]) -> Callable[[], None]:
-    """Log `ready` once: from a thread of its own when all these checks hold, or at a call of the returned function."""
-    said = threading.Event()
-    first = threading.Lock()
+def announce(checks: Mapping[str, Probe]) -> None:
+    """Log `ready` once, from a thread of its own, when all these checks hold."""
 
-    def say() -> None:
-        if first.acquire(blocking=False):
-            said.set()
-            log.info("ready")
+    def wait() -> None:
+        while not all(_holds(name, check) for name, check in checks.items()):
+            time.sleep(_INTERVAL)
+        log.info("ready")
 
-    def watch_checks() -> None:
-        while not said.is_set() and not all(_holds(name, check) for name, check in checks.items()):
-            said.wait(_INTERVAL)
-        say()
-
-    threading.Thread(target=watch_checks, name="announcement", daemon=True).start()
-    return say
+    threading.Thread(target=wait, name="announcement", daemon=True).start()
 
 
 def lasting(check: Probe, seconds: float) -> Probe:

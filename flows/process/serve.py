@@ -70,9 +70,9 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         own = {"group": replica.stable, "transactions": replica.committing, **replica.pings}
         ready |= {f"{of}{what}": check for what, check in own.items()}
         joined[f"{of}group"] = lasting(replica.stable_until_end, settings.kafka.max_poll_interval)
-    say_ready = announce(ready)
+    announce(ready)
     if health is not None:
-        health.begin(live, ready, say_ready)
+        health.begin(live, ready)
         log.info("health port open", port=health.port)
     watch(live | joined)
     *beside, last = replicas.values()
