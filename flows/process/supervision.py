@@ -11,7 +11,8 @@ Rules for replicas:
 - No restart mends a configuration error, exit code 2: the command ends with 2.
 - A signal ends the command with 0.
 - When the command ends, no replica is started any more, and those that run drain. If one ends otherwise, a 0 becomes 1.
-  SIGTERM may end one that has not begun to read; it has nothing to drain. One that takes too long is overdue.
+  SIGTERM may end one that has not begun to read; it has nothing to drain. One that takes too long is
+  ended by a second signal.
 - A replica outlives neither the command nor a second signal to it. A terminal's Ctrl-C reaches the command alone, which
   asks each replica to stop once: a second signal would end it without a drain.
 
@@ -53,9 +54,6 @@ _DRAINED: Final = frozenset({0, -signal.SIGTERM})
 _LOOK: Final = 0.1
 """Seconds between two looks at the processes."""
 
-_AFTER_DRAIN: Final = 45.0
-"""Seconds after `drain_timeout` to close connections and to send spans."""
-
 _LIBC: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -90,18 +88,13 @@ class StopSignals:
 
 
 class Supervision:
-    """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
+    """The decisions about `count` replicas, named by their index. `now` is seconds on one monotonic clock."""
 
-    It is pure: `now` is seconds on one monotonic clock.
-    """
-
-    def __init__(self, count: int, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, count: int) -> None:
         self._waiting = dict.fromkeys(range(count), -math.inf)
         self._running: dict[int, float] = {}
         self._delays = [FIRST / 2] * count
         self._exit_code: int | None = None
-        self._ending_since = math.inf
 
     @property
     def ending(self) -> bool:
@@ -112,10 +105,6 @@ class Supervision:
     def exit_code(self) -> int | None:
         """The command's exit code, once it ends and no replica runs."""
         return None if self._running else self._exit_code
-
-    def overdue(self, now: float) -> bool:
-        """True if the replicas that still run have had their time to drain; the caller then kills them."""
-        return now - self._ending_since > self._patience
 
     def due(self, now: float) -> list[int]:
         """The replicas to start now; they run from now on."""
@@ -136,31 +125,30 @@ class Supervision:
                 self._exit_code = self._exit_code or FAILED
             return None
         if code == MISCONFIGURED:
-            self._end(MISCONFIGURED, now)
+            self._end(MISCONFIGURED)
             return None
         delay = self._delays[index] = FIRST if ran >= HEALTHY else min(2 * self._delays[index], LONGEST)
         self._waiting[index] = now + delay
         return delay
 
-    def stop(self, now: float) -> None:
+    def stop(self) -> None:
         """A signal asks the command to end."""
         if self._exit_code is None:
-            self._end(0, now)
+            self._end(0)
 
-    def _end(self, code: int, now: float) -> None:
+    def _end(self, code: int) -> None:
         self._exit_code = code
-        self._ending_since = now
         self._waiting.clear()
 
 
-def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: int, drain_timeout: float) -> int:
+def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: int) -> int:
     """Run `rankstream` with `arguments` as `count` replicas until a signal, or until one cannot run; the exit code.
 
     Each has a stable name of its own, `name` and its index, so that its successor can end its open transactions, and
     the health port `port` plus its index; None: its own choice.
     """
     replicas = _Replicas(arguments, name, port)
-    supervision = Supervision(count, drain_timeout + _AFTER_DRAIN)
+    supervision = Supervision(count)
     signalled = threading.Event()
     StopSignals(signalled.set, replicas.kill)
     asked = False
@@ -169,7 +157,7 @@ def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: i
             time.sleep(_LOOK)
             now = time.monotonic()
             if signalled.is_set():
-                supervision.stop(now)
+                supervision.stop()
             for index, status in replicas.poll_ended():
                 expected = supervision.ending
                 replicas.forget(index, status, supervision.ended(index, status, now), expected=expected)
@@ -178,8 +166,6 @@ def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: i
             if supervision.ending and not asked:
                 asked = True
                 replicas.terminate()
-            if supervision.overdue(now):
-                replicas.kill()
         return code
     finally:
         replicas.kill()

@@ -19,13 +19,12 @@ from flows.process.supervision import (
 )
 
 COUNT = 3
-PATIENCE = 75.0
 CODES = st.sampled_from([0, 1, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGSEGV])
 
 
 def delays(lives: list[float], code: int = FAILED) -> list[float | None]:
     """The back-off after each end of a lone replica that lives so long after each start."""
-    supervision = Supervision(1, PATIENCE)
+    supervision = Supervision(1)
     found: list[float | None] = []
     now = 0.0
     for life in lives:
@@ -50,11 +49,11 @@ def test_health_begins_the_back_off_anew() -> None:
 
 def test_a_configuration_error_ends_the_command_with_2() -> None:
     """At the first one no replica is started any more, and whatever the others end with, the exit code is 2."""
-    supervision = Supervision(COUNT, PATIENCE)
+    supervision = Supervision(COUNT)
     supervision.due(0.0)
     assert supervision.ended(0, FAILED, 0.0) == 1.0
     assert supervision.ended(1, MISCONFIGURED, 0.5) is None
-    supervision.stop(0.6)
+    supervision.stop()
     assert supervision.due(10.0) == []
     assert supervision.ended(2, FAILED, 10.0) is None
     assert supervision.exit_code == MISCONFIGURED
@@ -73,9 +72,9 @@ def test_a_configuration_error_ends_the_command_with_2() -> None:
 )
 def test_a_signal_ends_the_command_with_0_if_all_drain(ends: list[int], code: int) -> None:
     """The exit code is 0 if each replica drains or has nothing to drain yet, and 1 otherwise."""
-    supervision = Supervision(2, PATIENCE)
+    supervision = Supervision(2)
     supervision.due(0.0)
-    supervision.stop(1.0)
+    supervision.stop()
     for index, end in enumerate(ends):
         assert supervision.exit_code is None
         supervision.ended(index, end, 2.0)
@@ -84,23 +83,12 @@ def test_a_signal_ends_the_command_with_0_if_all_drain(ends: list[int], code: in
 
 def test_a_signal_ends_the_command_while_replicas_wait() -> None:
     """A replica that waits for its start isn't started, and isn't waited for."""
-    supervision = Supervision(1, PATIENCE)
+    supervision = Supervision(1)
     supervision.due(0.0)
     supervision.ended(0, FAILED, 0.0)
-    supervision.stop(0.5)
+    supervision.stop()
     assert supervision.exit_code == 0
     assert supervision.due(math.inf) == []
-
-
-def test_a_replica_that_does_not_drain_is_overdue() -> None:
-    """Its time begins when the command ends, and a second request doesn't begin it anew."""
-    supervision = Supervision(1, PATIENCE)
-    supervision.due(0.0)
-    assert not supervision.overdue(1000.0)
-    supervision.stop(1000.0)
-    supervision.stop(1070.0)
-    assert not supervision.overdue(1000.0 + PATIENCE)
-    assert supervision.overdue(1000.5 + PATIENCE)
 
 
 @given(st.lists(st.tuples(st.integers(1, COUNT - 1), st.floats(0.1, 200), CODES), max_size=30))
@@ -111,7 +99,7 @@ def test_replicas_do_not_disturb_one_another(others: list[tuple[int, float, int]
     for index, life, code in others:
         moment[index] += LONGEST + life
         ends.append((moment[index], index, code))
-    supervision = Supervision(COUNT, PATIENCE)
+    supervision = Supervision(COUNT)
     supervision.due(0.0)
     found = []
     for now, index, code in sorted(ends):
@@ -129,7 +117,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.supervision = Supervision(COUNT, PATIENCE)
+        self.supervision = Supervision(COUNT)
         self.now = 0.0
         self.running: set[int] = set()
         self.next_start = dict.fromkeys(range(COUNT), 0.0)
@@ -172,7 +160,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def stop(self) -> None:
         """A signal comes; a second one changes nothing."""
-        self.supervision.stop(self.now)
+        self.supervision.stop()
         if self.reason is None:
             self.reason = 0
 
