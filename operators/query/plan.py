@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
@@ -71,18 +71,9 @@ class Planner:
         default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
     )
 
-    @cached_property
-    def _defaults(self) -> Mapping[str, Defaults]:
-        """The defaults of each profile's queries: what it says itself goes before what all have in common."""
-        own = {
-            name: {key: value for key, value in profile if key in Defaults.model_fields and value is not None}
-            for name, profile in self.profiles.items()
-        }
-        return {name: self.defaults.model_copy(update=said) for name, said in own.items()}
-
     def grouping_field(self, event: QueryEvent) -> str | None:
         """The field by which the query's results are grouped, if they are."""
-        grouping = _grouping(event, self._defaults[self.profile(event)])
+        grouping = _grouping(event, self.profiles[self.profile(event)])
         return grouping.field if grouping is not None and event.shape is QueryShape.SEARCH else None
 
     def plan(
@@ -102,7 +93,7 @@ class Planner:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         if event.limit < 0:
             warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
-        profile, defaults = self.profiles[name], self._defaults[name]
+        profile = self.profiles[name]
         hidden = self.fields.every_name(policy.hidden_fields) if policy.hidden_fields else ()
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
         overrides: Mapping[str, Any] = event.overrides or {}
@@ -130,6 +121,7 @@ class Planner:
         included = reflections.include_reflections if reflections is not None else True
         # What the first leaves open, the later ones say.
         parts = [each for each in (event.returned, policy.returned, profile.returned) if each is not None]
+        least = event.min_relevance, profile.min_relevance, self.defaults.min_relevance
         tiers = self.decay.tiers_for(destination, event.collection)
         return RankingPlan(
             name,
@@ -138,8 +130,8 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
-            event.min_relevance if event.min_relevance is not None else defaults.min_relevance,
-            _grouping(event, defaults),
+            next(each for each in least if each is not None),
+            _grouping(event, profile),
             reduce(Returned.over, parts) if parts else None,
             hidden,
             self.wording,
@@ -186,10 +178,10 @@ class Planner:
         return changed
 
 
-def _grouping(event: QueryEvent, defaults: Defaults) -> Grouping | None:
-    field = event.group_by if event.group_by is not None else defaults.group_by
-    size = event.group_size if event.group_size is not None else defaults.group_size
-    score = event.group_score if event.group_score is not None else defaults.group_score
+def _grouping(event: QueryEvent, profile: Profile) -> Grouping | None:
+    field = event.group_by if event.group_by is not None else profile.group_by
+    size = event.group_size if event.group_size is not None else profile.group_size
+    score = event.group_score if event.group_score is not None else profile.group_score
     return Grouping(field, size, score) if field is not None and size else None
 
 

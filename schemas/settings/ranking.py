@@ -40,11 +40,11 @@ class Profile(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     """Relevance of a result at least; null: defaults.min_relevance."""
     group_by: Newer[Annotated[FieldName | None, GROUPING]] = None
-    """Field by which results are grouped; null: defaults.group_by."""
-    group_size: Newer[GroupSize | None] = None
-    """Documents of a group at most; 0: no groups; null: defaults.group_size."""
-    group_score: Newer[GroupScore | None] = None
-    """Score of a group: max, sum or avg; null: defaults.group_score."""
+    """Indexed field by which results are grouped; null: none."""
+    group_size: Newer[GroupSize] = 1
+    """Documents of a group at most; 0: no groups."""
+    group_score: Newer[GroupScore] = "max"
+    """Score of a group: max, sum or avg."""
     returned: Newer[Returned | None] = Field(default=None, alias="return")
     """Parts of documents that results have: keys as a query's `return` has them; null: all of each."""
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = 7.0

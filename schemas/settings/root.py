@@ -9,14 +9,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from schemas.errors import ConfigError
 from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects, raise_problems
-from schemas.filters import FieldName
-from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import GROUPING, DecaySettings, Experiments, Profiles, Recipes
+from schemas.settings.ranking import DecaySettings, Experiments, Profiles, Recipes
 from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling
 
 MIN_SECRET: Final = 16
@@ -92,12 +90,6 @@ class Defaults(Section):
     """Destination of events that name none."""
     min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = 0.0
     """Relevance of a result at least, where neither query nor profile says it; 0: all are returned."""
-    group_by: Answer[Annotated[FieldName | None, GROUPING]] = None
-    """Indexed field by which results are grouped, where neither query nor profile says it; null: none."""
-    group_size: Answer[GroupSize] = 1
-    """Documents of a group at most, where neither query nor profile says it; 0: no groups."""
-    group_score: Answer[GroupScore] = "max"
-    """Score of a group, where neither query nor profile says it: max, sum or avg."""
 
 
 class TelemetrySettings(Section):

@@ -420,8 +420,9 @@ def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_lookup_has_no_groups() -> None:
-    """It refuses a grouping of its own, and that of its profile or of the defaults does not apply."""
-    grouped = normaliser(planner=Planner(PROFILES, defaults=Defaults(group_by="type")))
+    """It refuses a grouping of its own, and that of its profile does not apply."""
+    profile = PROFILES["balanced"].model_copy(update={"group_by": "type"})
+    grouped = normaliser(planner=Planner({**PROFILES, "balanced": profile}))
     assert normalised(grouped).query.plan.grouping == ("type", 1, "max")
     assert normalised(grouped, **LOOKUP).query.plan.grouping is None
     kind, said = refusal(grouped, **LOOKUP, group_by="subject")

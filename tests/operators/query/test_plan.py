@@ -12,7 +12,7 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
-from schemas.settings import Between, Defaults, Profile, SourcePolicy, load
+from schemas.settings import Between, Profile, SourcePolicy, load
 from schemas.settings.ranking import PROFILES
 
 LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
@@ -246,23 +246,22 @@ def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({}, ("subject", 4, "sum")),
-        ({"profile": "grouped"}, ("type", 2, "sum")),
-        ({"profile": "grouped", "group_by": "page"}, ("page", 2, "sum")),
+        ({}, None),
+        ({"profile": "grouped"}, ("type", 2, "max")),
+        ({"profile": "grouped", "group_by": "page"}, ("page", 2, "max")),
         ({"profile": "grouped", "group_size": 5, "group_score": "avg"}, ("type", 5, "avg")),
-        ({"group_size": 0}, None),
+        ({"profile": "grouped", "group_size": 0}, None),
         ({"profile": "alone"}, None),
         ({"profile": "alone", "group_size": 1}, ("subject", 1, "sum")),
     ],
 )
-def test_the_query_then_its_profile_then_the_defaults_say_the_grouping(
+def test_the_query_then_its_profile_say_the_grouping(
     asked: dict[str, Any], expected: tuple[str, int, str] | None
 ) -> None:
     """Each of the three fields by itself; a size of 0 is no grouping."""
-    profiles = {**TERSE, "grouped": Profile(group_by="type", group_size=2), "alone": Profile(group_size=0)}
-    planner = Planner(profiles, OWN, defaults=Defaults(group_by="subject", group_size=4, group_score="sum"))
-    assert planned(planner, **asked).grouping == expected
-    assert planned().grouping is None
+    alone = Profile(group_by="subject", group_size=0, group_score="sum")
+    profiles = {**TERSE, "grouped": Profile(group_by="type", group_size=2), "alone": alone}
+    assert planned(Planner(profiles, OWN), **asked).grouping == expected
 
 
 @pytest.mark.parametrize(

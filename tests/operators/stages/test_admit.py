@@ -17,7 +17,7 @@ from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
-from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load
+from schemas.settings import FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load
 from schemas.settings.qdrant import Bm25Settings
 from schemas.settings.ranking import PROFILES
 from tests.operators.runtime.flowing import items
@@ -309,21 +309,16 @@ def test_a_field_to_group_by_needs_an_index(
 
 
 def test_a_hidden_field_is_no_key_of_groups() -> None:
-    """A group's key would tell its value: it is refused, whether the query, its profile or the defaults group by it,
-    and by which name it is hidden; a query without groups goes on.
+    """A group's key would tell its value: it is refused, whether the query or its profile groups by it, and by
+    which name it is hidden; a query without groups goes on.
     """
     profiles = {**PROFILES, "mine": PROFILES["balanced"].model_copy(update={"group_by": "subject"})}
     for hidden in ("subject", "meta.subject", "meta"):
         policies = PolicySettings(default=SourcePolicy(hidden_fields=[hidden]))
         fields = FieldMap({"subject": "meta.subject"})
         admit = admission(fields=fields)
-        for default, event in (
-            (None, {"group_by": "subject"}),
-            (None, {"profile": "mine"}),
-            ("subject", {}),
-        ):
-            planner = Planner(profiles, defaults=Defaults(group_by=default), fields=fields)
-            decode = decoder(planner=planner, policies=policies)
+        decode = decoder(planner=Planner(profiles, fields=fields), policies=policies)
+        for event in ({"group_by": "subject"}, {"profile": "mine"}):
             asked: dict[str, Any] = {"query_id": "q", "text": "some text", **event}
             with pytest.raises(InputError, match="hides this field") as refused:
                 admit(decode(message(asked)))

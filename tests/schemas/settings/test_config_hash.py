@@ -50,8 +50,6 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 CHANGED = {
     "defaults.min_relevance": 0.5,
     "experiments": {"words": {"recipe": "keyword"}},
-    "defaults.group_by": "subject",
-    "defaults.group_score": "sum",
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],
@@ -384,9 +382,6 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
-    "defaults.group_by",
-    "defaults.group_size",
-    "defaults.group_score",
     "documents.envelope",
     "documents.columns",
     "documents.ids",

@@ -125,8 +125,6 @@ profiles: {mine: {recipe: x}}
     profiles.mine.recipe: not in recipes
 profiles: {mine: {group_by: x}}
     profiles.mine.group_by: nothing to group by; index it as keyword, integer or bool in qdrant.indexes
-defaults: {group_by: x}
-    defaults.group_by: nothing to group by; index it as keyword, integer or bool in qdrant.indexes
 policies: {sources: {a: {destinations: [moon]}}}
     policies.sources.a.destinations: moon: not in qdrant.destinations
 policies: {default: {reply_to: [results, queries]}}

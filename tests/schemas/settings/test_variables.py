@@ -32,7 +32,7 @@ def at(settings: Settings, path: str) -> object:
     [
         *("qdrant.vectors.sparse", "qdrant.vectors.tokens", "qdrant.context.order_by", "qdrant.tls.ca", "threads"),
         *("qdrant.api_key_file", "qdrant.search.hnsw_ef", "kafka.compression", "kafka.rack", "telemetry.port"),
-        *("telemetry.log_format", "defaults.group_by", "policies.default.clearance", "limits.overrides"),
+        *("telemetry.log_format", "policies.default.clearance", "limits.overrides"),
     ],
 )
 def test_null_in_a_variable_is_null(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
