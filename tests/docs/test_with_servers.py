@@ -192,7 +192,7 @@ def assert_written(folder: Path) -> None:
 
 def test_a_document_is_deleted(place: Place) -> None:
     """The commands find the document while it is there, delete it, and find it no more, neither does Qdrant."""
-    deletion, _, _, ask, count = of("how-to/deleting.md", "console")
+    deletion, _, ask, count = of("how-to/deleting.md", "console")
     (place.folder / "faq.jsonl").write_text('{"id": "faq-12", "namespace": "acme", "text": "Hold the button."}')
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
     assert "ok, 1 matching" in place.run(ask)
