@@ -52,33 +52,33 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 298
+MODULES = 297
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5139,
+    "schemas": 5092,
     "operators.runtime": 1156,
     "operators.text": 3429,
     "operators.mapping": 1366,
     "operators.ranking": 2475,
     "operators.access": 570,
     "operators.caching": 588,
-    "operators.evaluation": 608,
+    "operators.evaluation": 494,
     "operators.experiments": 483,
     "operators.wire": 664,
-    "operators.query": 3686,
+    "operators.query": 3625,
     "operators.telemetry": 714,
     "operators.clients": 5191,
-    "operators.delivery": 4734,
-    "operators.collections": 1364,
+    "operators.delivery": 4719,
+    "operators.collections": 1349,
     "operators.stages": 2357,
-    "operators.indexing": 1493,
-    "flows.assembly": 1191,
+    "operators.indexing": 1488,
+    "flows.assembly": 1181,
     "flows.search": 54,
     "flows.indexing": 27,
     "flows.feedback": 24,
-    "flows.process": 1008,
-    "flows.cli": 6798,
+    "flows.process": 954,
+    "flows.cli": 6376,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

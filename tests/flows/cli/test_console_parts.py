@@ -102,7 +102,7 @@ def test_every_candidate_has_a_fate() -> None:
     [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
     assert lost.lost_at == "dedupe"
     twin = {"a": "c", "c": "a"}[lost.id]
-    said = explain_fate(lost, fates, {})["verdict"]
+    said = explain_fate(lost, fates)["verdict"]
     assert said.endswith(f"it has the same content as {twin}, which stands before it.")
     assert [row["rank"] for row in to_view(fates)] == [3, 4, 5, None]
 
