@@ -239,7 +239,7 @@ def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     for row in rows:
         # What came with a message may be anything.
         kind, stage, place, message = (printable(row[name]) for name in ("class", "stage", "place", "message"))
-        table.add_row(f"{kind}\n{stage}", place, f"{row['age_s']:.0f} s", str(row["bytes"]), message)
+        table.add_row(f"{kind}\n{stage}", place, f"{row['age_s'] / 3600:.1f} h", str(row["bytes"]), message)
     return table
 
 
