@@ -193,8 +193,8 @@ def coordinate_search(dimensions: Sequence[Dimension], figure: Figure, most: int
     """The best setting that is found by changing one parameter at a time, by at most `most` trials.
 
     It begins with the recipe's own values, and with the first of those that are listed. Each parameter in turn moves to
-    its value with the greatest figure, of equals the nearest, until none moves. None if no setting is possible. Source:
-    own; coordinate ascent over a grid.
+    its value with the greatest figure, of equals the nearest, until none moves. None if no setting is possible.
+    Source: own, coordinate ascent over a grid.
     """
     known = dict[tuple[str, ...], float]()
     own = {each.path: each.own for each in dimensions if not each.listed}

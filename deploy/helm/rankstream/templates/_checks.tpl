@@ -88,7 +88,7 @@
 {{- define "rankstream.checkWritten" -}}
 {{- $path := .path -}}
 {{- range $name, $value := .section -}}
-{{- if has $name (list "api_key" "client_secret" "key_password" "password" "signing_secret" "token") -}}
+{{- if has $name (list "api_key" "client_secret" "key_password" "password" "signing_secret") -}}
 {{- fail (printf "%s.%s: a ConfigMap is no place for a secret; see secrets" $path $name) -}}
 {{- end -}}
 {{- if kindIs "map" $value -}}
