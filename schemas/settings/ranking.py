@@ -32,7 +32,7 @@ class Profile(Section):
     recipe: Annotated[str, RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = 100
-    """Candidates that each leg is asked for; at least one page. More finds more, and costs more."""
+    """Candidates that each leg is asked for, at least one page."""
     caches: list[Literal["exact", "semantic"]] = Field(default=["exact", "semantic"])
     """Caches that answer its queries: exact, semantic."""
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = 50
@@ -46,7 +46,7 @@ class Profile(Section):
     group_score: Newer[GroupScore | None] = None
     """Score of a group: max, sum or avg; null: defaults.group_score."""
     returned: Newer[Returned | None] = Field(default=None, alias="return")
-    """Parts of documents that results have: keys as a query's `return` has them; null: all of each."""
+    """Parts of documents in results, as in a query's `return`; null: all."""
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = 7.0
     """Half-life in days where no decay tier gives one; null: scores never decay."""
 

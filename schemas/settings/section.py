@@ -113,8 +113,7 @@ class BackendTls(Section):
     """Trust in a backend's certificate."""
 
     ca: Path | None = None
-    """PEM file of the authorities that may have signed the server's certificate; null: the system's, or those of the
-    variable SSL_CERT_FILE."""
+    """PEM file of trusted authorities; null: the system's, or those of SSL_CERT_FILE."""
 
 
 def _as_header(name: str) -> str:
@@ -138,11 +137,11 @@ class Backend(Section):
     api_key_header: HeaderName | None = None
     """Header of the API key, such as api-key for Azure; null: the header of the kind."""
     headers: dict[HeaderName, HeaderValue] = Field(default={}, repr=False)
-    """Further headers of each request. `rankstream config` does not show their values."""
+    """Further headers of each request; `rankstream config` hides their values."""
     header_files: dict[HeaderName, Path] = Field(default={})
-    """Further headers of each request, whose values are read from files."""
+    """Further headers of each request, with values from files."""
     keep_alive: Seconds = 3.0
-    """Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5)."""
+    """Seconds after which an idle connection is given up; less than the server's own time (Qdrant: 5)."""
     tls: BackendTls = BackendTls()
 
     def contradictions(self) -> Iterator[str]:
