@@ -1,7 +1,7 @@
 """The tables of servers' manners on the page about backends, of the tables that the tests play."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,43 +13,51 @@ from tests.operators.clients.model_servers.playing import Manner
 _BEGIN: Final = "<!-- generated: manners -->\n"
 _END: Final = "<!-- end of generated -->\n"
 
-_FAILURES: Final = {
-    "raise chat.max_tokens": "`bad_response`; the log says to raise `chat.max_tokens`",
-    "thinking off": "`bad_response`; the log says to turn thinking off, or to give the server the model's parser",
-    "refused": "a failure; the log has the status, `rankstream check` the server's words and the keys to correct",
-    "bad answer": "`bad_response`",
+_CHAT: Final = {
+    "raise chat.max_tokens": "cut",
+    "thinking off": "thoughts alone",
+    "refused": "request refused",
+    "bad answer": "no number",
 }
+"""The outcomes of chat models as the page calls them."""
+
+Row = tuple[str, str, str, str]
+"""A server, its kind, a manner of it, and the outcome."""
 
 
 def page(file: Path) -> str:
     """The page with fresh tables between its marks."""
     before, rest = file.read_text(encoding="utf-8").split(_BEGIN)
     after = rest.split(_END)[1]
-    parts = [
-        "**Embedders**\n",
-        *_table(("server", "`embedder.kind`", "manner", "outcome"), map(_row, EMBEDDERS)),
-        "\n**Sparse encoders**\n",
-        *_table(("server", "`sparse_encoder.kind`", "manner", "outcome"), map(_row, SPARSE_ENCODERS)),
-        "\n**Rerankers**\n",
-        *_table(("server", "`rerank.kind`", "manner", "outcome"), map(_row, RERANKERS)),
-        "\n**Chat models**\n",
-        *_table(("server", "`chat.kind`", "manner", "outcome"), map(_chat_row, MANNERS)),
-    ]
-    return before + _BEGIN + "\n" + "\n".join(parts) + "\n\n" + _END + after
+    sections = (
+        ("Embedders", "embedder", map(_row, EMBEDDERS)),
+        ("Sparse encoders", "sparse_encoder", map(_row, SPARSE_ENCODERS)),
+        ("Rerankers", "rerank", map(_row, RERANKERS)),
+        ("Chat models", "chat", map(_chat_row, MANNERS)),
+    )
+    parts = ["\n".join((f"**{title}**\n", *_table(f"`{key}.kind`", rows))) for title, key, rows in sections]
+    return before + _BEGIN + "\n" + "\n\n".join(parts) + "\n\n" + _END + after
 
 
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    for cells in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _table(kind: str, rows: Iterable[Row]) -> Iterator[str]:
+    """A row for each server and kind, with a column for each outcome that lists the manners with this outcome."""
+    outcomes: dict[str, None] = {}
+    manners: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for server, of_kind, manner, outcome in rows:
+        outcomes[outcome] = None
+        manners.setdefault((server, of_kind), {}).setdefault(outcome, []).append(manner)
+    cells: list[Sequence[str]] = [("server", kind, *outcomes), ["---"] * (2 + len(outcomes))]
+    cells += [(*place, *("; ".join(found.get(each, ())) for each in outcomes)) for place, found in manners.items()]
+    yield from ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
 
 
-def _row(manner: Manner) -> Sequence[str]:
+def _row(manner: Manner) -> Row:
     return manner.server, f"`{manner.kind}`", manner.case, manner.outcome
 
 
-def _chat_row(manner: ChatManner) -> Sequence[str]:
+def _chat_row(manner: ChatManner) -> Row:
     ways = {} if manner.structured == "json_schema" else {"structured": manner.structured}
     settings = {**ways, **({"parameters": json.dumps(manner.parameters)} if manner.parameters else {})}
-    keys = " and ".join(f"`chat.{name}: {value}`" for name, value in settings.items())
+    keys = " and ".join(f"`{name}: {value}`" for name, value in settings.items())
     case = f"{manner.case}, with {keys}" if keys else manner.case
-    return manner.server, f"`{manner.kind}`", case, _FAILURES.get(manner.outcome, manner.outcome)
+    return manner.server, f"`{manner.kind}`", case, _CHAT.get(manner.outcome, manner.outcome)
