@@ -24,7 +24,8 @@ effect and the origin of each.
   `RANKSTREAM_KAFKA__TOPICS`. A key below a name of your own, such as `<profile>`, has no variable; set the map's.
 - **Merging.** Maps and sections of the file and of a variable are merged by name; a list replaces the other. The word
   `null` in a variable is null.
-- **Required.** `qdrant.url` or `qdrant.path`. Every other key has a default.
+- **Defaults.** Set `qdrant.url` or `qdrant.path`; every other key has a default. Where none is named here, it is null,
+  `[]` or `{}`. The type *seconds* is a number above 0, up to 3,600.
 - **Secrets** come from their variable or from the file that the key `..._file` names, never from the YAML.
 - **Errors.** An unknown key or variable and a wrong value are errors: the process names them all and exits with 2.
 - **YAML** is version 1.2: `no` is a text, such as a language, except as the value of a boolean key, where `yes`, `no`,
@@ -39,6 +40,12 @@ _ELSEWHERE: Final = {
     "recipes": "Your recipes, beside the shipped ones or in place of them: [ranking.md](ranking.md).",
 }
 """What is described on a page of its own, or by its own keys."""
+
+_NOTHING: Final = (None, [], {})
+"""Defaults that the page does not name, with that of a key whose default depends on the machine."""
+
+_FAR: Final = 1_000_000
+"""A bound this far from zero only keeps slips away, and is not named."""
 
 _NAMES: Final = {"profiles": "profile", "qdrant.analysers": "collection", "policies.sources": "source"}
 """What the names of a map stand for, if its values are sections."""
@@ -108,7 +115,7 @@ class _Keys:
             yield path
 
     def _key(self, path: str, key: Schema) -> str:
-        default = f", default {_default(key)}" if "default" in key else ""
+        default = f", default {_default(key)}" if key.get("default") not in _NOTHING else ""
         return item(f"**{code(path)}** ({self._kind(key)}{default}): {_plain(key['description'])}")
 
     def _kind(self, key: Schema) -> str:
@@ -135,6 +142,8 @@ class _Keys:
             case "object":
                 inner = key.get("additionalProperties", True)
                 return f"map of {self._kind(inner)}" if isinstance(inner, Mapping) else "map"
+            case "number" if (key.get("exclusiveMinimum"), key.get("maximum")) == (0, 3600):
+                return "seconds"
             case "number" | "integer" as number:
                 return " ".join([number, *_bounds(key)])
             case simple:
@@ -150,7 +159,7 @@ class _Keys:
 
 def _bounds(key: Schema) -> Iterator[str]:
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
-    yield from (f"{word} {_number(key[bound])}" for bound, word in words.items() if bound in key)
+    yield from (f"{word} {_number(key[name])}" for name, word in words.items() if abs(key.get(name, _FAR)) < _FAR)
 
 
 def _number(value: float) -> str:

@@ -66,7 +66,7 @@ class SaslSettings(Section):
     """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or a token of a file, an OAuth 2 issuer or AWS IAM."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    """SASL mechanism; null: no SASL."""
+    """null: no SASL."""
     username: str | None = Field(default=None, description="User, for PLAIN and SCRAM.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
@@ -201,7 +201,7 @@ def _refusal(option: str) -> str | None:
 
 
 class KafkaSettings(Section):
-    """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
+    """The Kafka client, its connection, and the membership in the consumer group."""
 
     client: Literal["librdkafka", "kafka-python"] = "librdkafka"
     """Kafka client library; docs/why/delivery.md compares the two."""
@@ -209,7 +209,7 @@ class KafkaSettings(Section):
     """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
     """Consumer group of the search flow; indexing appends -indexing to it, and the feedback flow -feedback."""
-    security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
+    security_protocol: Protocol = Field(default="PLAINTEXT", description="Protocol of the brokers' listener.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
     schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
@@ -366,10 +366,7 @@ class DocumentSettings(Section):
         " gets a digest of its content.",
     )
     formats: Newer[Point[dict[str, Format]]] = Field(default={})
-    """Field -> form of its values, or a list of forms to try: integer, decimal (1,299.00), decimal_comma (1.299,00),
-    boolean; for times unix, unix_ms, unix_us, iso_utc (UTC without an offset), rfc2822, or a pattern such as "%d.%m.%Y
-    %H:%M"; for lists the separator |, ; or ,. A value of another form stays as it is, but is no created_at or
-    updated_at."""
+    """Field -> form of its values, or a list of forms to try: docs/how-to/own-documents.md has them."""
     html: Newer[Point[MarkupSettings]] = MarkupSettings()
     markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
@@ -387,9 +384,9 @@ class Limits(Section):
     timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
     max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
     max_message_bytes: Count = 262_144
-    """Bytes of a query message: its value and its headers."""
+    """Bytes of a query message, value and headers; up to 1,000,000."""
     max_document_bytes: Count = 1_000_000
-    """Bytes of a document message: its value and its headers."""
+    """Bytes of a document message, value and headers; up to 1,000,000."""
     max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
     overrides: Allowed | None = None
     """Recipe parameter -> bounds within which queries may override it; null: all parameters."""

@@ -23,7 +23,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 
 MASK: Final = "***"
 Secret = Annotated[
-    SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
+    SecretStr | None, Field(repr=False, description="Set by its environment variable alone.")
 ]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
