@@ -56,7 +56,7 @@ def _command(name: str, command: Any, described: dict[str, str]) -> Iterator[str
     yield f"## `{name}`\n"
     for part in re.split(r"\n\s*\n", inspect.cleandoc(command.help)):
         yield paragraph(_plain(part)) + "\n"
-    if places := " ".join(filter(None, map(_placeholder, command.params))):
+    if places := " ".join(_placeholder(each) for each in command.params if isinstance(each, TyperArgument)):
         yield paragraph(f"Usage: {code(f'rankstream {name} {places} [OPTIONS]')}") + "\n"
     lines: list[str] = []
     repeated: dict[str, list[str]] = {}
@@ -73,11 +73,9 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _placeholder(parameter: Any) -> str:
-    """How the usage shows a parameter that has a place of its own, or that must be given."""
-    if isinstance(parameter, TyperArgument):
-        return parameter.opts[0].upper() if parameter.required else f"[{parameter.opts[0].upper()}]"
-    return f"{parameter.opts[0]} {parameter.metavar or parameter.name.upper()}" if parameter.required else ""
+def _placeholder(argument: TyperArgument) -> str:
+    """How the usage shows a parameter that has a place of its own."""
+    return argument.opts[0].upper() if argument.required else f"[{argument.opts[0].upper()}]"
 
 
 def _parameter(parameter: Any) -> str:

@@ -95,8 +95,11 @@ class _Keys:
             else:
                 lines.append(self._key(below, inner))
             self._described.setdefault((name, orjson.dumps(inner)), path)
-        for where, paths in repeated.items():
-            lines.append(item(f"As in {code(where)}: {', '.join(f'**{code(each)}**' for each in paths)}."))
+        if len(repeated) == 1 and not lines and not inside:
+            lines.append(f"Its keys are those of {code(*repeated)}.")
+        else:
+            for where, paths in repeated.items():
+                lines.append(item(f"As in {code(where)}: {', '.join(f'**{code(each)}**' for each in paths)}."))
         if lines:
             yield "\n".join(lines) + "\n"
         for below, inner in inside:

@@ -151,7 +151,7 @@ def refusal(query_id: str, kind: str, reason: str) -> dict[str, Any]:
     return {"query_id": query_id, "status": "invalid", **nothing, "total": 0, "next_cursor": None, "error": error}
 
 
-EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
+EXAMPLE: Final = '{"field":"price","op":"range","value":{"lt":50}}'
 """A filter as a command takes it."""
 
 
@@ -250,8 +250,7 @@ def query(
             "--event",
             parser=_parse_object,
             metavar="JSON",
-            help="Further fields of the query event, such as"
-            """ '{"facets": [{"field": "brand"}], "order_by": {"field": "price"}}'.""",
+            help="""Further fields of the query event, such as '{"facets":[{"field":"brand"}]}'.""",
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,

@@ -82,7 +82,8 @@ def test_every_key_and_every_option_is_on_its_page() -> None:
         "**`kafka.session_timeout`** (number from 6 to 10, default `6.0`): Seconds without heartbeats until the group"
         " removes a member." in keys
     )
-    assert "As in `policies.default`: **`policies.sources.<source>.read`**, " in keys
+    assert "## `policies.sources` Source -> its policy, which inherits nothing from `default`." in keys
+    assert "Its keys are those of `policies.default`." in keys
     named = re.findall(r"\*\*`([\w.<>]+)`\*\*", keys)
     assert len(set(named)) == len(named)
     every = {".".join((*path[:-1], field.alias or path[-1])) for path, field in walk_fields(Settings)}
