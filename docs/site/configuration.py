@@ -12,10 +12,9 @@ from schemas import contracts
 _HEAD: Final = """\
 # Configuration
 
-Every configuration key with its type, its default and its effect. This page is generated; `rankstream schema config`
-prints the same as a JSON Schema, with which editors complete and check the file.
-[deploy/rankstream.yaml](../../deploy/rankstream.yaml) is a file to copy from. `rankstream config` prints the values in
-effect and the origin of each.
+Every configuration key with its type, its default in bold, and its effect. This page is generated; `rankstream schema
+config` prints a JSON Schema for editors, and `rankstream config` the values in effect with their origin.
+[deploy/rankstream.yaml](../../deploy/rankstream.yaml) is a file to copy from.
 
 - **File.** One YAML file, `--config`, of at most 262,144 bytes. Sources of policies may be in files of their own:
   [`policies.files`](../how-to/policies.md#many-sources).
@@ -24,8 +23,8 @@ effect and the origin of each.
   `RANKSTREAM_KAFKA__TOPICS`. A key below a name of your own, such as `<profile>`, has no variable; set the map's.
 - **Merging.** Maps and sections of the file and of a variable are merged by name; a list replaces the other. The word
   `null` in a variable is null.
-- **Defaults.** Set `qdrant.url` or `qdrant.path`; every other key has a default. Where none is named here, it is null,
-  `[]` or `{}`. The type *seconds* is a number above 0, up to 3,600.
+- **Defaults.** Set `qdrant.url` or `qdrant.path`; every other key has a default. Where none is named, it is null, `[]`
+  or `{}`. The type *seconds* is a number above 0, up to 3,600.
 - **Secrets** come from their variable or from the file that the key `..._file` names, never from the YAML.
 - **Errors.** An unknown key or variable and a wrong value are errors: the process names them all and exits with 2.
 - **YAML** is version 1.2: `no` is a text, such as a language, except as the value of a boolean key, where `yes`, `no`,
@@ -118,7 +117,7 @@ class _Keys:
             yield path
 
     def _key(self, path: str, key: Schema) -> str:
-        default = f", default {_default(key)}" if key.get("default") not in _NOTHING else ""
+        default = f", **{_default(key)}**" if key.get("default") not in _NOTHING and "enum" not in key else ""
         return item(f"**{code(path)}** ({self._kind(key)}{default}): {_plain(key['description'])}")
 
     def _kind(self, key: Schema) -> str:
@@ -136,7 +135,7 @@ class _Keys:
                 return "any value"
             return f"map of {', '.join(map(code, inner['properties']))}"
         if "enum" in key:
-            return ", ".join(map(code, key["enum"]))
+            return ", ".join(f"**{code(each)}**" if each == key.get("default") else code(each) for each in key["enum"])
         if key.get("format") in {"password", "path"}:
             return {"password": "secret", "path": "path"}[key["format"]]
         match key["type"]:

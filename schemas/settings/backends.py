@@ -11,11 +11,11 @@ from schemas.settings.section import Amount, Body, Concurrency, Count, JsonObjec
 
 
 class EmbedderSettings(ModelServer):
-    """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
+    """The embedder."""
 
     kind: Point[Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"]] = "minilm"
     """minilm: in this process; others: a server at `url`; none: queries and documents bring their own vectors."""
-    url: Url | None = Field(default=None, description="Address of the server, for all kinds but minilm and none.")
+    url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
     model: Point[str] = "all-MiniLM-L6-v2"
     """Model name; sent to all servers but tei, recorded in results."""
     precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
@@ -24,15 +24,15 @@ class EmbedderSettings(ModelServer):
     dimensions: Newer[Point[Count | None]] = None
     """Components to ask for, of models that can shorten vectors; equal to qdrant.dimension."""
     prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = "none"
-    """Model family whose prefixes are put before the texts of queries and documents."""
+    """Model family whose prefixes go before the texts."""
     query_prefix: str | None = None
-    """Text to put before that of a query; null: that of `prompts`."""
+    """Prefix of queries; null: that of `prompts`."""
     document_prefix: str | None = None
-    """Text to put before that of a document; null: that of `prompts`."""
+    """Prefix of documents; null: that of `prompts`."""
     query_prompt_name: str | None = None
-    """For tei: name of the prompt that the model's own configuration has for queries."""
+    """For tei: name of the prompt for queries in the model's configuration."""
     document_prompt_name: str | None = Field(default=None, description="The same for documents.")
-    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, with its wait.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -97,7 +97,7 @@ class SparseEncoderSettings(ModelServer):
     url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
     model: Point[str] = ""
     """Model name; sent to servers of kind openai, recorded in results. All kinds need it."""
-    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, with its wait.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -117,16 +117,16 @@ _OF_PAIRS: Final = ("tei_predict", "vllm_score")
 
 
 class RerankSettings(ModelServer):
-    """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
+    """The reranker."""
 
     kind: Answer[Literal["late_interaction", "onnx", _Hosted, _Server, _SmallServer, "chat", "none"]] = Field(
         default="late_interaction", description="Reranker; docs/reference/reranking.md compares them."
     )
     url: Url | None = None
-    """Server address, without the kind's path, such as /rerank, /score or /predict."""
+    """Address of the server, without the kind's path."""
     path: Answer[Path | None] = Field(default=None, description="For onnx: directory of the exported model.")
     file: Newer[Answer[str | None]] = None
-    """For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`."""
+    """For onnx: the graph's file in the directory or its folder onnx; null: by `precision`."""
     precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
     """For onnx: int8: a file of 8 bits for the processor, or model.onnx, quantised once; float32: model.onnx; auto: a
     file of 8 bits if there is one and the processor has instructions for it, else model.onnx."""
@@ -143,7 +143,7 @@ class RerankSettings(ModelServer):
     vllm_score and nim 512, dashscope 500, other servers 1000. Not for chat."""
     max_concurrency: Concurrency | None = None
     """Calls in flight; 0 or less: no bound; null: onnx 1, vllm_score 2, others 16."""
-    max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all of them.")
+    max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all.")
     max_batch_chars: Answer[Amount] = 0
     """Code points of query and documents in a call; 0: no bound. Stay in the context."""
     trusted: bool = False
@@ -156,9 +156,9 @@ class RerankSettings(ModelServer):
     instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = None
     """Task for models that read one: in the query's template, or a field of the request (sglang, dashscope)."""
     query_template: Answer[str | None] = None
-    """Text to send for a query, with {query} and, if set, {instruction}; null: that of `prompts`."""
+    """Text for a query, with {query} and, if set, {instruction}; null: that of `prompts`."""
     document_template: Answer[str | None] = None
-    """Text to send for a document, with {document}; null: that of `prompts`."""
+    """Text for a document, with {document}; null: that of `prompts`."""
     body: Newer[Answer[Body]] = Field(default={})
     cache: Amount = 50_000
     """Scores of rerankers and chat models to cache, by query and texts; 0: none."""
@@ -269,7 +269,7 @@ class ChatSettings(ModelServer):
     parameters: Answer[JsonObject] = Field(default={})
     """Parameters of each request, such as top_p or reasoning_effort; null leaves one out: {temperature: null}."""
     body: Newer[Answer[Body]] = Field(default={})
-    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
+    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, with its wait.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
     servers: ClassVar = ("openai", "openai_reasoning", "deepseek", "anthropic")

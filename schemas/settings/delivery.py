@@ -47,7 +47,7 @@ Extensions = dict[
 
 
 class TlsSettings(Section):
-    """TLS, for SSL and SASL_SSL: the trusted authorities, and a client certificate. Every file is PEM."""
+    """TLS, for SSL and SASL_SSL. Every file is PEM."""
 
     ca_file: Path | None = Field(default=None, description="Trusted authorities; null: those of the system.")
     certificate_file: Path | None = Field(default=None, description="Client certificate, for brokers that require one.")
@@ -71,7 +71,7 @@ class SaslSettings(Section):
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
     token_file: Path | None = None
-    """For OAUTHBEARER: file with a token that another process renews; it is read again."""
+    """For OAUTHBEARER: file with a token; it is read again when it is renewed."""
     token_url: TokenUrl | None = None
     """For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."""
     client_id: str | None = Field(default=None, description="Client id for `token_url`.")
@@ -113,7 +113,7 @@ class SchemaRegistrySettings(Section):
     password_file: Path | None = Field(default=None, description="File that holds the password.")
     token: Secret = None
     token_file: Path | None = None
-    """File with a bearer token that another process renews; it is read again."""
+    """File with a bearer token; it is read again when it is renewed."""
     logical_cluster: str | None = Field(default=None, pattern=r"^[\x21-\x7e]+$")
     """With a token: the registry's id, for Confluent Cloud."""
     ca_file: Path | None = None
@@ -208,7 +208,7 @@ class KafkaSettings(Section):
     bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]*$")
     """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
-    """Consumer group of the search flow; indexing appends -indexing to it, and the feedback flow -feedback."""
+    """Consumer group of the search flow; the others append -indexing and -feedback."""
     security_protocol: Protocol = Field(default="PLAINTEXT", description="Protocol of the brokers' listener.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
@@ -287,10 +287,7 @@ class KafkaSettings(Section):
 
 
 class ReplySettings(Section):
-    """The headers by which a query chooses the place of its result, and those that do not return on it.
-
-    The case of ASCII's letters does not count.
-    """
+    """The headers that choose the place of a result, and those that do not return on it. Case does not count."""
 
     topic_headers: list[KafkaHeader] = Field(default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"])
     """Headers that name the topic of the result, as the field `reply_to` does; []: none."""
@@ -305,9 +302,9 @@ class DeliverySettings(Section):
 
     mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
     replica: str = Field(default_factory=socket.gethostname, min_length=1)
-    """Name of the replica, different for each and the same after a restart; default: the host's name."""
+    """Name of the replica, unique and the same after a restart; default: the host's name."""
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 512
-    """Messages read and not yet committed. More answer a backlog quicker, and take more memory."""
+    """Messages read and not committed. More answer a backlog sooner, and take more memory."""
     transaction_interval: Seconds | None = None
     """Seconds between the starts of two transactions, longer above 100 records a second, up to 0.06; null: 0.01 with
     librdkafka, 0.04 with kafka-python. More spends less CPU and answers later."""
@@ -318,11 +315,11 @@ class DeliverySettings(Section):
     drain_timeout: Seconds = 30.0
     """Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."""
     watchdog: Seconds = 60.0
-    """Seconds without progress of the worker or a delivery that end the process (exit 1)."""
+    """Seconds without progress after which the process ends (exit 1)."""
 
 
 class MarkupSettings(Section):
-    """Fields that are written in a markup language, by the names that they have in the index."""
+    """Fields of the index that are written in this language."""
 
     fields: list[str] = Field(default=[])
     """Fields whose text, without the markup, is searched, shown and highlighted."""
@@ -356,7 +353,7 @@ class DocumentSettings(Section):
     """The form in which documents come."""
 
     envelope: Point[Literal["none", "debezium"]] = "none"
-    """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
+    """debezium: Debezium's rows, flattened or not; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
     """Field -> its name in the messages, such as a column, or title.rendered inside an object. Queries, results and
     errors use these names. {location.lat: latitude, location.lon: longitude} joins two columns to a point."""
@@ -381,8 +378,8 @@ class DocumentSettings(Section):
 class Limits(Section):
     """Bounds on messages and on what a query may ask."""
 
-    timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
-    max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
+    timeout: Seconds = Field(default=10.0, description="Seconds for a query without `timeout_ms`.")
+    max_timeout: Seconds = Field(default=60.0, description="Greatest `timeout_ms` of a query, in seconds.")
     max_message_bytes: Count = 262_144
     """Bytes of a query message, value and headers; up to 1,000,000."""
     max_document_bytes: Count = 1_000_000

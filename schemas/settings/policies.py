@@ -67,7 +67,7 @@ def _not_the_id(name: str) -> str:
 class SourcePolicy(Section):
     """Requests that one source may make. An empty list allows all."""
 
-    read: bool = Field(default=True, description="Whether the source may query at all.")
+    read: bool = Field(default=True, description="Whether the source may query.")
     destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
     collections: _Parts = Field(default=[])
     """Allowed collections; if any is listed, a query must name one of them."""
@@ -82,10 +82,10 @@ class SourcePolicy(Section):
     none."""
     deny: Deny = Deny()
     overrides: Allowed | None = None
-    """Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies."""
+    """Recipe parameter -> bounds of overrides; null: limits.overrides."""
     decay: DecayTier | None = Field(default=None, description="The most specific decay tier; null: none.")
     clearance: str | None = None
-    """Highest tier that the source may see; null: public; an unknown name denies every query."""
+    """Highest tier to see; null: public; an unknown name denies every query."""
     blocked_labels: list[str] = Field(default=[], description="The firewall hides documents with any of these labels.")
     required_labels: list[str] = Field(default=[])
     """The firewall hides documents that lack one of these labels."""

@@ -25,7 +25,7 @@ _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 
 
 class ContextSettings(Section):
-    """Which documents are neighbours. They are part of the index: after a change, index again."""
+    """Neighbours of documents. Part of the index: after a change, index again."""
 
     order_by: str | None = None
     """Payload field, a number or a time, that orders the documents of a group, such as turn or created_at; null: no
@@ -54,7 +54,7 @@ class ContextSettings(Section):
 
 
 class CreateSettings(Section):
-    """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
+    """The creation of collections. One that exists keeps what it has."""
 
     shards: Answer[Count] = 1
     """Shards of the collection. The rarity of a term is counted in each: more than one changes keyword rankings."""
@@ -94,7 +94,7 @@ PATH: Final = re.compile(rf"{KEY.pattern}(?:#{KEY.pattern})?")
 
 
 class Vectors(Section):
-    """The names of the vectors in a collection, and how token vectors are stored."""
+    """The names of the vectors in a collection."""
 
     dense: str = "dense"
     """Dense vector, searched by the leg vector; "": the vector without a name."""
@@ -162,7 +162,7 @@ def language_tag(written: str) -> str:
 
 
 class Bm25Settings(Section):
-    """The analyser and the BM25 formula of the keyword leg. They are part of the index: after a change, index again."""
+    """The analyser and the BM25 formula. Part of the index: after a change, index again."""
 
     k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
     b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
@@ -200,11 +200,11 @@ class SearchSettings(Section):
 
 
 class QdrantSettings(Backend):
-    """The index: a Qdrant server at `url`, or Qdrant's engine in this process on the directory `path`."""
+    """The index: a Qdrant server at `url`, or its engine in this process on the directory `path`."""
 
     url: Url | None = Field(default=None, description="Address of a Qdrant server. Set this or `path`.")
     path: Path | None = Field(default=None, description="Directory of Qdrant's engine in this process.")
-    timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds for a search, with its wait.")
     max_batch: Count = Field(default=64, description="Searches in one request.")
     max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
     dimension: Point[int] = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
@@ -240,8 +240,7 @@ class QdrantSettings(Backend):
     of the index: after a change, index again."""
     columns: Index[dict[str, str]] = Field(
         default={"title": "title", "text": "text", "content": "text", "essence": "title"},
-        description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
-        " their own names, too.",
+        description="Column in keyword expressions (title:pasta), in any case -> one of search_fields, beside these.",
     )
     idf: Index[Literal["namespace", "collection"]] = "namespace"
     """Documents over which a term's rarity (IDF) is counted."""

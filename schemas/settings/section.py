@@ -177,8 +177,7 @@ Body = Annotated[
     JsonObject,
     AfterValidator(_not_ours),
     Field(
-        description="Further fields of each request's body; an object is merged into one of the same name, and null"
-        " leaves a field out."
+        description="Further fields of each request's body: objects are merged, null leaves a field out."
     ),
 ]
 
@@ -197,7 +196,7 @@ class ModelServer(Backend):
     request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = None
     """Path of requests below `url`, such as /v1/rerank; null: the path of the kind."""
     query: dict[str, str] = Field(default={}, repr=False)
-    """Query parameters of each request, such as api-version. Their values are not shown."""
+    """Query parameters of each request, such as api-version; their values are hidden."""
     body: Newer[Point[Body]] = Field(default={})
 
     servers: ClassVar[tuple[str, ...]]

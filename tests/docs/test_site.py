@@ -79,12 +79,12 @@ def test_every_key_and_every_option_is_on_its_page() -> None:
     """Each once, a key or an option with its values and its default, as a reader looks them up."""
     keys = " ".join(configuration.page().split())
     assert (
-        "**`kafka.session_timeout`** (number from 6 to 10, default `6.0`): Seconds without heartbeats until the group"
+        "**`kafka.session_timeout`** (number from 6 to 10, **`6.0`**): Seconds without heartbeats until the group"
         " removes a member." in keys
     )
     assert "## `policies.sources` Source -> its policy, which inherits nothing from `default`." in keys
     assert "Its keys are those of `policies.default`." in keys
-    named = re.findall(r"\*\*`([\w.<>]+)`\*\*", keys)
+    named = re.findall(r"\*\*`([\w.<>]+)`\*\*(?= \(|, \*\*|\. )", keys)
     assert len(set(named)) == len(named)
     every = {".".join((*path[:-1], field.alias or path[-1])) for path, field in walk_fields(Settings)}
     assert [each for each in every if not any(f"{name}.".startswith(f"{each}.") for name in named)] == []
