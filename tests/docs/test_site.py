@@ -86,8 +86,11 @@ def test_every_key_and_every_option_is_on_its_page() -> None:
     assert "Its keys are those of `policies.default`." in keys
     named = re.findall(r"\*\*`([\w.<>]+)`\*\*(?= \(|, \*\*|\. )", keys)
     assert len(set(named)) == len(named)
-    every = {".".join((*path[:-1], field.alias or path[-1])) for path, field in walk_fields(Settings)}
-    assert [each for each in every if not any(f"{name}.".startswith(f"{each}.") for name in named)] == []
+    every = {".".join((*path[:-1], field.alias or path[-1], "")) for path, field in walk_fields(Settings)}
+    named += re.findall(r"# `([\w.]+)` [^#]* Its keys are those of ", keys)
+    paths = [f"{name}." for name in named]
+    missing = [each for each in every if not any(path.startswith(each) or each.startswith(path) for path in paths)]
+    assert missing == []
     options = command_line.page()
     assert "- **`--limit`** (integer from 1 to 200, default `10`): Number of results." in options
     assert (
