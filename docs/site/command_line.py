@@ -17,8 +17,8 @@ from flows.cli.main import command_line
 _HEAD: Final = """\
 # Command line
 
-Every command of `rankstream` with its arguments and options. This page is generated; `rankstream COMMAND --help` prints
-the same. Terms are in the [glossary](../glossary.md).
+Every command of `rankstream` with its arguments, in capitals, and its options. This page is generated; `rankstream
+COMMAND --help` prints the same. Terms are in the [glossary](../glossary.md).
 
 | exit code | meaning |
 | --- | --- |
@@ -52,12 +52,10 @@ def page() -> str:
 
 
 def _command(name: str, command: Any, described: dict[str, str]) -> Iterator[str]:
-    """A heading, what the command does, the usage, and its parameters: those that are described elsewhere by name."""
+    """A heading, what the command does, and its parameters: those that are described elsewhere by name."""
     yield f"## `{name}`\n"
     for part in re.split(r"\n\s*\n", inspect.cleandoc(command.help)):
         yield paragraph(_plain(part)) + "\n"
-    if places := " ".join(_placeholder(each) for each in command.params if isinstance(each, TyperArgument)):
-        yield paragraph(f"Usage: {code(f'rankstream {name} {places} [OPTIONS]')}") + "\n"
     lines: list[str] = []
     repeated: dict[str, list[str]] = {}
     for parameter in command.params:
@@ -71,11 +69,6 @@ def _command(name: str, command: Any, described: dict[str, str]) -> Iterator[str
 
 def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
-
-
-def _placeholder(argument: TyperArgument) -> str:
-    """How the usage shows a parameter that has a place of its own."""
-    return argument.opts[0].upper() if argument.required else f"[{argument.opts[0].upper()}]"
 
 
 def _parameter(parameter: Any) -> str:
