@@ -22,9 +22,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
 MASK: Final = "***"
-Secret = Annotated[
-    SecretStr | None, Field(repr=False, description="Set by its environment variable alone.")
-]
+Secret = Annotated[SecretStr | None, Field(repr=False, description="Set by its environment variable alone.")]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
 AS_WRITTEN: Final = "as written"
@@ -176,9 +174,7 @@ _OWN: Final = frozenset({"documents", "input", "inputs", "messages", "passages",
 Body = Annotated[
     JsonObject,
     AfterValidator(_not_ours),
-    Field(
-        description="Further fields of each request's body: objects are merged, null leaves a field out."
-    ),
+    Field(description="Further fields of each request's body: objects are merged, null leaves a field out."),
 ]
 
 
