@@ -40,7 +40,7 @@ _ELSEWHERE: Final = {
 }
 """What is described on a page of its own, or by its own keys."""
 
-_NOTHING: Final = (None, [], {})
+_NOTHING: Final[tuple[object, ...]] = (None, [], {})
 """Defaults that the page does not name, with that of a key whose default depends on the machine."""
 
 _FAR: Final = 1_000_000
