@@ -159,7 +159,7 @@ def forget(
     filters: Annotated[
         list[FilterOption] | None,
         filter_option(
-            f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            f"Delete only documents that match it, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
             " hold. Default: the whole namespace."
         ),
     ] = None,
@@ -170,8 +170,8 @@ def forget(
     not_in: Annotated[
         Path | None,
         input_file(
-            "Delete only documents that are not in this export: a file or folder as `index --from` reads it, or - for"
-            " standard input. A later export brings them back.",
+            "Delete only documents that are not in this export, read as by `index --from`. A later export brings them"
+            " back.",
             "--not-in",
             folder=True,
             stdin=True,
@@ -188,9 +188,8 @@ def forget(
 ) -> None:
     """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
 
-    Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
-    indexing flow has deleted them. Exit code 1 if the flow refuses to, or if no document has the namespace or a field
-    of the filters. See docs/how-to/deleting.md.
+    Without --yes nothing is deleted. Documents with a later version stay, and are counted. Exit code 1 if the indexing
+    flow refuses, or if no document has the namespace or a field of the filters. See docs/how-to/deleting.md.
     """
     settings = begin(config)
     if settings.qdrant.of_another_tool:
