@@ -56,7 +56,7 @@ MODULES = 297
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5092,
+    "schemas": 5051,
     "operators.runtime": 1156,
     "operators.text": 3429,
     "operators.mapping": 1366,
@@ -78,7 +78,7 @@ BUDGET = {
     "flows.indexing": 27,
     "flows.feedback": 24,
     "flows.process": 954,
-    "flows.cli": 6376,
+    "flows.cli": 6357,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

@@ -3,19 +3,17 @@
 from pathlib import Path
 from typing import Final
 
-from docs.site import chart, command_line, configuration, manners
+from docs.site import chart, command_line, configuration
 
 REFERENCE: Final = Path(__file__).parents[1] / "reference"
 VALUES: Final = Path(__file__).parents[2] / "deploy" / "helm" / "rankstream" / "values.schema.json"
 
 
 def pages() -> dict[Path, str]:
-    """The text of every page by its file that is generated, or that has a generated part."""
-    backends = REFERENCE / "backends.md"
+    """The text of every generated page, and of the schema of the chart's values, by its file."""
     return {
         REFERENCE / "configuration.md": configuration.page(),
         REFERENCE / "command-line.md": command_line.page(),
-        backends: manners.page(backends),
         VALUES: chart.page(VALUES),
     }
 

@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
@@ -16,19 +17,22 @@ from flows.cli.main import command_line
 _HEAD: Final = """\
 # Command line
 
-After reading this page you can look up every command of `rankstream`, its arguments, its options, and its exit codes.
+Every command of `rankstream` with its arguments, in capitals, and its options. This page is generated; `rankstream
+COMMAND --help` prints the same. Terms are in the [glossary](../glossary.md).
 
-This page is generated from the program; `rankstream COMMAND --help` prints the same. Terms are in the
-[glossary](../glossary.md).
+| exit code | meaning |
+| --- | --- |
+| 0 | success |
+| 1 | a failure, such as a server that does not answer, or what the command names below |
+| 2 | a wrong command, option or configuration; the message names it |
+| 130 | a second signal ended the process before it had drained |
 
-- **Exit codes.** 0: all went well. 1: a failure, such as a server that does not answer; a command that has more to say
-  of its code does so below. 2: a wrong command, option or configuration; the message names it. 130: the process was
-  ended by a second signal, before it had drained.
-- **Output.** Results go to standard output. Errors, warnings and progress go to standard error, a failure as one line.
-  `--json` prints one JSON object a line, for programs. What commands print without `--json` may change.
-- **`--config`.** Without it, the configuration consists of environment variables and defaults: see
-  [configuration.md](configuration.md).
+Results go to standard output; errors, warnings and progress to standard error. Programs should read `--json`: the other
+output may change. [configuration.md](configuration.md) has the keys of the file `--config`.
 """
+
+_COMMON: Final = 3
+"""An option that so many commands have alike is described once, ahead of them."""
 
 _WORDS: Final = {str: "text", int: "integer", float: "number", Path: "path"}
 
@@ -37,31 +41,34 @@ def page() -> str:
     """The page, as it is kept in the repository."""
     group = typer.main.get_command(command_line())
     assert isinstance(group, TyperGroup)
-    parts = [_HEAD, "## Before the command\n", _options(group)]
+    counted = Counter(_parameter(each) for command in group.commands.values() for each in command.params)
+    common = [line for line, count in counted.items() if count >= _COMMON]
+    described = dict.fromkeys(common, "above")
+    parts = [_HEAD, "## Before the command\n", _lines(map(_parameter, group.params))]
+    parts += ["## Options of several commands\n", _lines(common)]
     for name, command in group.commands.items():
-        parts += _command(name, command)
+        parts += _command(name, command, described)
     return "\n".join(parts)
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
-    """A heading, the usage, what the command does, and its parameters."""
+def _command(name: str, command: Any, described: dict[str, str]) -> Iterator[str]:
+    """A heading, what the command does, and its parameters: those that are described elsewhere by name."""
     yield f"## `{name}`\n"
     for part in re.split(r"\n\s*\n", inspect.cleandoc(command.help)):
         yield paragraph(_plain(part)) + "\n"
-    usage = " ".join(["rankstream", name, *(_placeholder(each) for each in command.params), "[OPTIONS]"])
-    yield paragraph(f"Usage: {code(' '.join(usage.split()))}") + "\n"
-    yield _options(command)
+    lines: list[str] = []
+    repeated: dict[str, list[str]] = {}
+    for parameter in command.params:
+        where = described.setdefault(line := _parameter(parameter), f"in {code(name)}")
+        if where == f"in {code(name)}":
+            lines.append(line)
+        else:
+            repeated.setdefault(where, []).append(f"**{code(parameter.opts[0])}**")
+    yield _lines([*lines, *(item(f"As {where}: {', '.join(names)}.") for where, names in repeated.items())])
 
 
-def _options(command: Any) -> str:
-    return "".join(f"{_parameter(each)}\n" for each in command.params)
-
-
-def _placeholder(parameter: Any) -> str:
-    """How the usage shows a parameter that has a place of its own, or that must be given."""
-    if isinstance(parameter, TyperArgument):
-        return parameter.opts[0].upper() if parameter.required else f"[{parameter.opts[0].upper()}]"
-    return f"{parameter.opts[0]} {parameter.metavar or parameter.name.upper()}" if parameter.required else ""
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _parameter(parameter: Any) -> str:
@@ -95,4 +102,7 @@ def _values(parameter: Any) -> str:
 
 def _plain(text: str) -> str:
     """A help text on one line, its options as code."""
-    return re.sub(r"(?<![\w`-])--[a-z][a-z-]*", r"`\g<0>`", " ".join(text.split()))
+    spans = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(
+        span if span.startswith("`") else re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", span) for span in spans
+    )

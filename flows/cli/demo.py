@@ -207,8 +207,8 @@ def demo(
     documents: Annotated[
         Path | None,
         input_file(
-            "Your own documents, in place of the documentation: a file of JSON Lines, a JSON array or CSV, a folder of"
-            " Markdown or HTML, or - for standard input.",
+            "Your own documents: a file of JSON Lines, JSON or CSV, a folder of Markdown or HTML, or - for standard"
+            " input.",
             folder=True,
             stdin=True,
         ),
@@ -216,8 +216,8 @@ def demo(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="YAML configuration file of your documents, models, recipes and index settings; its servers are not"
-            " used. Default: decided by the documents, as `init` does."
+            help="YAML configuration file of your documents, models, recipes and index, without its servers. Default:"
+            " decided by the documents, as `init` does."
         ),
     ] = None,
     namespace: Annotated[
@@ -240,8 +240,7 @@ def demo(
         typer.Option(
             file_okay=False,
             metavar="DIRECTORY",
-            help="Keep the index, and the configuration that was chosen, in this directory. Default: the index stays in"
-            " the cache.",
+            help="Directory for the index and the chosen configuration. Default: the index is in the cache.",
         ),
     ] = None,
     cache_dir: Annotated[
@@ -251,9 +250,9 @@ def demo(
 ) -> None:
     """Search the documentation of Python's standard library, or your own documents, which need a --query or --serve.
 
-    Broker and index run in this process. Documents are taken as another program exported them; the fields that were
-    chosen for id, title, text and so on are printed, and documents that cannot be taken are counted, with the first
-    reasons. Exit code 1 if a query is refused, or if no leg could be searched.
+    Broker and index run in this process. Documents are taken as another program exported them; the command prints the
+    fields that it chose, and counts documents that cannot be taken. Exit code 1 if a query is refused, or if no leg
+    could be searched.
     """
     begin_quietly()
     if documents is not None and not (query or serve_on):

@@ -45,7 +45,7 @@ def experiment(
 ) -> None:
     """Say which of two rankings the users of an experiment prefer, with an error that holds however often you look.
 
-    Nothing is switched. With `until` in the experiment's settings, it says if the experiment has ended.
+    Nothing is switched.
     """
     settings = begin(config)
     known = settings.experiments.get(name)
@@ -64,9 +64,7 @@ def judgements(
     queries: Annotated[Path, typer.Option(help="New JSON Lines file for the queries.")],
     qrels: Annotated[Path, typer.Option(help="New file for the judgements, in TREC format.")],
     config: Config = None,
-    least: Annotated[
-        float, typer.Option(min=0, help="Looks at a document for a query that a judgement needs at least.")
-    ] = 10,
+    least: Annotated[float, typer.Option(min=0, help="Least looks at a document that a judgement needs.")] = 10,
 ) -> None:
     """Write judgements from the clicks of an interleaved experiment, which `evaluate` and `tune` read.
 

@@ -83,7 +83,7 @@ def forget(
     filters: Annotated[
         list[FilterOption] | None,
         filter_option(
-            f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            f"Delete only documents that match it, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
             " hold. Default: the whole namespace."
         ),
     ] = None,
@@ -95,8 +95,8 @@ def forget(
 ) -> None:
     """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
 
-    Documents with a later version stay, and are counted. Without --yes nothing is deleted. The command ends when the
-    indexing flow has deleted them. Exit code 1 if the flow refuses to. See docs/how-to/deleting.md.
+    Without --yes nothing is deleted. Documents with a later version stay, and are counted. Exit code 1 if the indexing
+    flow refuses. See docs/how-to/deleting.md.
     """
     settings = begin(config)
     if settings.qdrant.of_another_tool:

@@ -179,27 +179,25 @@ def init(
         Path | None,
         typer.Argument(
             callback=folder_or_stdin,
-            help="File of documents (JSON Lines, a JSON array, or CSV), a folder of Markdown or HTML files, or - for"
-            " standard input.",
+            help="File of documents (JSON Lines, JSON or CSV), folder of Markdown or HTML, or - for standard input.",
         ),
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option(help="Topic of documents, as JSON or as Debezium writes rows: its first records are looked at."),
+        typer.Option(help="Topic of documents or Debezium's rows, whose first records are looked at."),
     ] = None,
     bootstrap_servers: Annotated[
         str,
         typer.Option(
-            help="host:port of the topic's brokers, comma-separated. Credentials come from the environment, as"
-            " RANKSTREAM_KAFKA__SASL__USERNAME."
+            help="host:port of the topic's brokers, comma-separated. Credentials: RANKSTREAM_KAFKA__SASL__USERNAME …"
         ),
     ] = SERVERS,
     collection: Annotated[
         str | None,
-        typer.Option(help="Qdrant collection that another tool filled: it is searched as it is, and only read."),
+        typer.Option(help="Qdrant collection that another tool filled; it is only read."),
     ] = None,
     qdrant_url: Annotated[
-        str, typer.Option(help="Address of the collection's server. Its key comes from RANKSTREAM_QDRANT__API_KEY.")
+        str, typer.Option(help="Address of the collection's server. Key: RANKSTREAM_QDRANT__API_KEY.")
     ] = "http://localhost:6333",
     write: Annotated[
         Path, typer.Option(dir_okay=False, allow_dash=True, help="File for the configuration; - prints it.")
@@ -207,10 +205,9 @@ def init(
     interactive: Annotated[bool, typer.Option("--interactive", help="Ask which field has each role.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
-    """Look at documents, of a file, a topic or a collection, decide which field is what, and write a configuration.
+    """Look at documents of a file, a topic or a collection, decide which field is what, and write a configuration.
 
-    Decided by the values: id, title, text, times and their form, language, namespace, fields to search and to filter,
-    HTML and Markdown. Nothing is indexed.
+    Nothing is indexed.
     """
     if write != STDIN and write.exists() and not force:
         raise ConfigError(f"{write} exists: --force replaces it, --write names another file")

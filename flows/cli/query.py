@@ -148,7 +148,7 @@ def refusal(query_id: str, kind: str, reason: str) -> dict[str, Any]:
     return {"query_id": query_id, "status": "invalid", **nothing, "total": 0, "next_cursor": None, "error": error}
 
 
-EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
+EXAMPLE: Final = '{"field":"price","op":"range","value":{"lt":50}}'
 """A filter as a command takes it."""
 
 
@@ -209,15 +209,14 @@ def query(
     filters: Annotated[
         list[FilterOption] | None,
         filter_option(
-            f"Condition on a field of the payload; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
-            " hold."
+            f"Condition on a field, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must hold."
         ),
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,
+    profile: Annotated[str | None, typer.Option(help="fast, balanced, deep, or a configured profile.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
     cursor: Annotated[
-        str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
+        str | None, typer.Option("--more", metavar="CURSOR", help="Cursor of an answer: print its next page.")
     ] = None,
     further: Annotated[
         dict[str, Any] | None,
@@ -225,14 +224,13 @@ def query(
             "--event",
             parser=_parse_object,
             metavar="JSON",
-            help="Further fields of the query event, such as"
-            """ '{"group_by": "parent_id", "order_by": {"field": "price"}}'.""",
+            help="""Further fields of the query event, such as '{"group_by": "parent_id", "group_size": 2}'.""",
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
     record: Annotated[
         bool,
-        typer.Option("--record", help="Have the result carry the query's candidate pool, for `rank`; with --json."),
+        typer.Option("--record", help="With --json: print the candidate pool, too, for `rank`."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the stages that the query passed, with times.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to wait for the result.")] = 30.0,

@@ -82,9 +82,8 @@ def reindex(
 ) -> None:
     """Index all documents again, with the settings of this configuration, into new collections, and switch to them.
 
-    Queries and the indexing flow go on meanwhile. Stopped, it is resumed by the same command. After the switch it goes
-    on until `rankstream index` with this configuration has taken over, or until SIGTERM. Exit code 1 if it did not
-    switch.
+    Queries and the indexing flow go on. The same command resumes it. After the switch it runs until `rankstream index`
+    with this configuration has taken over, or until SIGTERM. Exit code 1 if it did not switch.
     """
     settings = begin(config)
     if settings.qdrant.path is not None:

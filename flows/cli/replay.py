@@ -265,7 +265,7 @@ def replay(
     until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before this time.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Greatest number of messages to send.")] = None,
     rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="Greatest number of messages per second.")] = RATE,
-    everything: Annotated[bool, typer.Option("--all", help="Send all dead letters, where no filter is given.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Send all: required without a filter.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Also send those that came back for the reason for which they were sent.")
     ] = False,
@@ -274,10 +274,8 @@ def replay(
 ) -> None:
     """Send dead letters back to their topics as new queries and documents: those that match every given filter.
 
-    If --class or --offset is repeated, one of its values must match. TIME is RFC 3339 with an offset, or Unix seconds;
-    it is compared with the time at which the original was sent. Without a filter nothing is sent, but with --all. To
-    replay twice is to send twice: two queries with two results. But a message that came back for the same reason is not
-    sent again.
+    Of a repeated --class or --offset one value must match. TIME, RFC 3339 with an offset or Unix seconds, is that of
+    the original. A second replay sends a second query, but not a message that came back for the same reason.
     """
     settings = begin(config)
     wanted = DeadLetterFilter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)

@@ -46,7 +46,7 @@ def rules(
 ) -> None:
     """Put the rules of a file on the topic, list those that are there, or test which work for a text.
 
-    Exit code 1 if the file has a line that is no rule: then nothing is put.
+    Exit code 1 if a line of the file is no rule: nothing is put.
     """
     settings = begin(config)
     table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), list[str]()

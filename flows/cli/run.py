@@ -22,16 +22,15 @@ def run(
         int,
         typer.Option(
             min=1,
-            help="Number of processes to start on this machine; each is a member of the consumer group, and is started"
-            " again if it ends. The health port of each is telemetry.port plus its index, from 0; the first free one,"
-            " if it is not set.",
+            help="Processes to start on this machine, all in the consumer group; one that ends is started again. Health"
+            " ports: telemetry.port plus the index from 0, or the first free ones.",
         ),
     ] = 1,
     with_indexing: Annotated[
         bool,
         typer.Option(
             "--with-indexing",
-            help="Run the indexing flow, too, in the same process: with qdrant.path only one can open the index.",
+            help="Run the indexing flow in the same process, too, as qdrant.path requires.",
         ),
     ] = False,
 ) -> None:
@@ -52,8 +51,8 @@ def index(
     source: Annotated[
         Path | None,
         input_file(
-            "File of documents (JSON Lines, a JSON array or CSV), folder of Markdown or HTML, or - for standard input:"
-            " send it to a running indexing flow, and wait until each is applied or rejected.",
+            "File of documents (JSON Lines, JSON or CSV), folder of Markdown or HTML, or - for standard input: send it"
+            " and wait until each document is applied or rejected.",
             "--from",
             folder=True,
             stdin=True,
@@ -66,9 +65,8 @@ def index(
 ) -> None:
     """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
 
-    With --from it counts the documents that were applied or rejected. A version that is older than that in the index is
-    applied, and changes nothing. The exit code is 1 if a document was rejected. --json prints each rejected document,
-    and the counts.
+    With --from it counts the documents that were applied or rejected, and exits with 1 if one was rejected; --json
+    prints these. A version that is older than that in the index is applied, and changes nothing.
     """
     settings = begin(config, as_replica=source is None)
     if source is None:
@@ -84,7 +82,7 @@ def index(
 
 
 def learn(config: Config = None) -> None:
-    """Run the feedback flow until SIGTERM: read what users did with results of experiments, write their preferences."""
+    """Run the feedback flow until SIGTERM: read feedback on experiments, write users' preferences."""
     settings = begin(config, as_replica=True)
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 

@@ -11,28 +11,28 @@ from schemas.settings.section import Amount, Body, Concurrency, Count, JsonObjec
 
 
 class EmbedderSettings(ModelServer):
-    """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
+    """The embedder."""
 
     kind: Point[Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"]] = "minilm"
-    """minilm: in this process; openai, tei, cohere, voyage, nim: a server at `url`; none: no embedder."""
-    url: Url | None = Field(default=None, description="Address of the server, for all kinds but minilm and none.")
+    """minilm: in this process; others: a server at `url`; none: queries and documents bring their own vectors."""
+    url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
     model: Point[str] = "all-MiniLM-L6-v2"
     """Model name; sent to all servers but tei, recorded in results."""
     precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
-    """For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI, AMX, dot products
-    of Arm), float32 elsewhere."""
+    """For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI, AMX, Arm's dot
+    products), else float32."""
     dimensions: Newer[Point[Count | None]] = None
-    """Components to ask of models that can shorten vectors, null: not asked for; equal to qdrant.dimension."""
+    """Components to ask for, of models that can shorten vectors; equal to qdrant.dimension."""
     prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = "none"
-    """Model family whose prefixes are put before the texts of queries and documents."""
+    """Model family whose prefixes go before the texts."""
     query_prefix: str | None = None
-    """Text to put before that of a query; null: that of `prompts`."""
+    """Prefix of queries; null: that of `prompts`."""
     document_prefix: str | None = None
-    """Text to put before that of a document; null: that of `prompts`."""
+    """Prefix of documents; null: that of `prompts`."""
     query_prompt_name: str | None = None
-    """For tei: name of the prompt that the model's own configuration has for queries."""
+    """For tei: name of the prompt for queries in the model's configuration."""
     document_prompt_name: str | None = Field(default=None, description="The same for documents.")
-    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, with its wait.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -92,12 +92,12 @@ class SparseEncoderSettings(ModelServer):
     """The sparse encoder: a model such as SPLADE or BGE-M3 behind a server, for the leg learned; or none."""
 
     kind: Point[Literal["tei", "openai", "none"]] = "none"
-    """tei: /embed_sparse of text-embeddings-inference; openai: /embeddings whose embeddings are objects of token ids
-    and weights, as SGLang and Xinference have it; none: no sparse encoder."""
+    """tei: /embed_sparse of text-embeddings-inference; openai: /embeddings of SGLang or Xinference, with objects of
+    tokens and weights."""
     url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
     model: Point[str] = ""
     """Model name; sent to servers of kind openai, recorded in results. All kinds need it."""
-    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, with its wait.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -117,49 +117,48 @@ _OF_PAIRS: Final = ("tei_predict", "vllm_score")
 
 
 class RerankSettings(ModelServer):
-    """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
+    """The reranker."""
 
     kind: Answer[Literal["late_interaction", "onnx", _Hosted, _Server, _SmallServer, "chat", "none"]] = Field(
         default="late_interaction", description="Reranker; docs/reference/reranking.md compares them."
     )
     url: Url | None = None
-    """Server address, without the kind's path, such as /rerank, /score or /predict."""
+    """Address of the server, without the kind's path."""
     path: Answer[Path | None] = Field(default=None, description="For onnx: directory of the exported model.")
     file: Newer[Answer[str | None]] = None
-    """For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`."""
+    """For onnx: the graph's file in the directory or its folder onnx; null: by `precision`."""
     precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
-    """For onnx: int8: a file of 8 bits for the processor, such as model_qint8_avx512_vnni.onnx or model_quantized.onnx,
-    or else model.onnx, quantised once; float32: model.onnx; auto: a file of 8 bits if there is one and the processor
-    has instructions for it, model.onnx as it is elsewhere."""
+    """For onnx: int8: a file of 8 bits for the processor, or model.onnx, quantised once; float32: model.onnx; auto: a
+    file of 8 bits if there is one and the processor has instructions for it, else model.onnx."""
     model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
     mode: Answer[Literal["order", "pick"]] = "order"
     """For chat: order all relevant candidates, or pick one and put it first."""
     idf: Answer[bool] = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
     on_the_fly: Answer[bool] = False
-    """For late_interaction: compute the token vectors of candidates that the index keeps none of, within the query's
-    time. Default: false, such a query is not reranked. Set it if few documents bring own vectors."""
+    """For late_interaction: compute the token vectors that the index lacks, within the query's time. Set it if few
+    documents bring own vectors."""
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = None
-    """Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score and nim 512, dashscope 500, other
-    servers 1000; for late_interaction the number of queries, 16. For chat: not used."""
+    """Documents in a call; for late_interaction, queries. null: late_interaction 16, onnx 256, tei and tei_predict 32,
+    vllm_score and nim 512, dashscope 500, other servers 1000. Not for chat."""
     max_concurrency: Concurrency | None = None
-    """Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."""
-    max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all of them.")
+    """Calls in flight; 0 or less: no bound; null: onnx 1, vllm_score 2, others 16."""
+    max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all.")
     max_batch_chars: Answer[Amount] = 0
     """Code points of query and documents in a call; 0: no bound. Stay in the context."""
     trusted: bool = False
     """For vllm_score and tei_predict: one call may mix documents of several namespaces."""
     omitted: Newer[Answer[Literal["keep", "drop"]]] = "keep"
-    """Documents that a cross-encoder's answer leaves out. keep: a fault of the server, they follow behind the others;
-    drop: they are irrelevant, for servers that leave these out."""
+    """Documents that an answer leaves out. keep: a fault of the server, they follow behind the others; drop: they are
+    irrelevant."""
     prompts: Answer[Literal["none", "qwen3"]] = "none"
-    """Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker on vLLM."""
+    """Templates for servers that send texts to the model as they are: Qwen3-Reranker on vLLM."""
     instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = None
-    """The task, for models that read one: in the template of queries, or a field of the request (sglang, dashscope)."""
+    """Task for models that read one: in the query's template, or a field of the request (sglang, dashscope)."""
     query_template: Answer[str | None] = None
-    """Text to send for a query, with {query} and, where one is set, {instruction}; null: that of `prompts`."""
+    """Text for a query, with {query} and, if set, {instruction}; null: that of `prompts`."""
     document_template: Answer[str | None] = None
-    """Text to send for a document, with {document}; null: that of `prompts`."""
+    """Text for a document, with {document}; null: that of `prompts`."""
     body: Newer[Answer[Body]] = Field(default={})
     cache: Amount = 50_000
     """Scores of rerankers and chat models to cache, by query and texts; 0: none."""
@@ -259,19 +258,18 @@ class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
     kind: Answer[Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"]] = "none"
-    """API of the server; openai: any server with /chat/completions; openai_reasoning: the same with
-    max_completion_tokens and without temperature; deepseek: with json_object in place of a JSON schema."""
+    """openai: any server with /chat/completions; openai_reasoning: with max_completion_tokens, without temperature;
+    deepseek: json_object in place of a JSON schema."""
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
     model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
     max_tokens: Answer[Count] = 1024
     """Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected."""
     structured: Answer[Literal["none", "json_schema", "tool"]] = "json_schema"
-    """Structured output: by a JSON schema (response_format; output_config), or by a tool that the model must call;
-    none: for servers that have neither, the prompt alone asks for JSON."""
+    """json_schema: by a JSON schema; tool: by a tool that the model must call; none: the prompt alone asks for JSON."""
     parameters: Answer[JsonObject] = Field(default={})
-    """Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as temperature: null."""
+    """Parameters of each request, such as top_p or reasoning_effort; null leaves one out: {temperature: null}."""
     body: Newer[Answer[Body]] = Field(default={})
-    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
+    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, with its wait.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
     servers: ClassVar = ("openai", "openai_reasoning", "deepseek", "anthropic")

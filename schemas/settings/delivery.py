@@ -47,7 +47,7 @@ Extensions = dict[
 
 
 class TlsSettings(Section):
-    """TLS, for SSL and SASL_SSL: the trusted authorities, and a client certificate. Every file is PEM."""
+    """TLS, for SSL and SASL_SSL. Every file is PEM."""
 
     ca_file: Path | None = Field(default=None, description="Trusted authorities; null: those of the system.")
     certificate_file: Path | None = Field(default=None, description="Client certificate, for brokers that require one.")
@@ -67,12 +67,12 @@ class SaslSettings(Section):
     """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or a token of a file, an OAuth 2 issuer or AWS IAM."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    """SASL mechanism; null: no SASL."""
+    """null: no SASL."""
     username: str | None = Field(default=None, description="User, for PLAIN and SCRAM.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
     token_file: Path | None = None
-    """For OAUTHBEARER: file with a token that another process renews; it is read again."""
+    """For OAUTHBEARER: file with a token; it is read again when it is renewed."""
     token_url: TokenUrl | None = None
     """For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."""
     client_id: str | None = Field(default=None, description="Client id for `token_url`.")
@@ -80,8 +80,8 @@ class SaslSettings(Section):
     client_secret_file: Path | None = Field(default=None, description="File that holds the client secret.")
     scope: str | None = Field(default=None, description="Scope of the requested token; null: the issuer's default.")
     aws_region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z0-9]+)+$")
-    """For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default credentials of
-    AWS; it needs the extra `msk`."""
+    """For OAUTHBEARER with IAM of Amazon MSK: region of the cluster; it uses AWS's default credentials and needs the
+    extra `msk`."""
     extensions: Annotated[Extensions, AS_WRITTEN] = Field(default={})
     """For OAUTHBEARER: SASL extensions, such as logicalCluster and identityPoolId of Confluent Cloud."""
 
@@ -108,7 +108,7 @@ class SchemaRegistrySettings(Section):
     """A schema registry with Confluent's API, for events behind the id of a schema. It needs the extra `registry`."""
 
     url: Url | None = None
-    """Address of the registry; null: none is asked, and of such events only those in JSON are read."""
+    """Address; null: only JSON is read behind the id of a schema."""
     username: str | None = Field(default=None, pattern=r"^[^:]+$", description="User, such as a key of the service.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
@@ -184,15 +184,15 @@ def _refusal(option: str) -> str | None:
 
 
 class KafkaSettings(Section):
-    """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
+    """The Kafka client, its connection, and the membership in the consumer group."""
 
     client: Literal["librdkafka", "kafka-python"] = "librdkafka"
     """Kafka client library; docs/why/delivery.md compares the two."""
     bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@/]*$")
     """host:port of brokers, comma-separated, without a scheme."""
     group_id: str = Field(default="rankstream", min_length=1)
-    """Consumer group of the search flow; indexing appends -indexing to it, and the feedback flow -feedback."""
-    security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
+    """Consumer group of the search flow; the others append -indexing and -feedback."""
+    security_protocol: Protocol = Field(default="PLAINTEXT", description="Protocol of the brokers' listener.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
     schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
@@ -202,25 +202,24 @@ class KafkaSettings(Section):
     heartbeat_interval: float = Field(default=2.0, ge=0.1, lt=10)
     """Seconds between two heartbeats; less than session_timeout."""
     max_poll_interval: float = Field(default=30.0, ge=6, le=3600)
-    """Most seconds between two polls before the group removes the member; a group that is unstable for longer ends the
-    process. At least session_timeout."""
+    """Most seconds between two polls before the group removes the member; a group unstable for longer ends the process.
+    At least session_timeout."""
     # A transaction's records gather for a second, and have half of its time to be taken.
     transaction_timeout: float = Field(default=10.0, ge=3, le=3600)
     """Seconds after which the broker aborts an open transaction."""
     request_timeout: float = Field(default=30.0, ge=1.5, le=300)
     """Seconds to wait for the answer to one request."""
     offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = 4096
-    """Bytes that a commit may carry about messages that were answered out of order: at most the broker's
+    """Bytes that a commit may carry about messages answered out of order, at most the broker's
     offset.metadata.max.bytes. With less, more answers wait for an earlier one."""
     compression: Literal["lz4", "zstd", "gzip"] | None = None
-    """Compression of results, dead letters and watermarks; null: none, which every Kafka client reads and which costs
-    the least CPU. docs/reference/events.md says what the others cost and save, and who reads them."""
+    """Codec of results, dead letters and watermarks; null: none. See docs/reference/events.md."""
     rack: str | None = None
-    """Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the cluster has a
-    replica.selector.class for that. null or empty: from the leader."""
+    """Zone of this process, as in the brokers' broker.rack: it reads from a replica there, where the cluster has a
+    replica.selector.class. null or empty: from the leader."""
     options: Options = Field(default={})
-    """More options of the client library, by librdkafka's names, for consumers and producers. Refused are those that
-    the guarantee of delivery depends on."""
+    """More options of the client library, by librdkafka's names; those that the guarantee of delivery depends on are
+    refused."""
     consumer_options: Options = Field(default={}, description="The same for consumers alone; they go before `options`.")
     producer_options: Options = Field(default={}, description="The same for producers alone; they go before `options`.")
     partitions: Count = 8
@@ -271,19 +270,14 @@ class KafkaSettings(Section):
 
 
 class ReplySettings(Section):
-    """The headers by which a query chooses the place of its result, and those that do not return on it.
-
-    The case of ASCII's letters does not count.
-    """
+    """The headers that choose the place of a result, and those that do not return on it. Case does not count."""
 
     topic_headers: list[KafkaHeader] = Field(default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"])
-    """Headers that name the topic of the result, as the field `reply_to` does. An empty list: none."""
+    """Headers that name the topic of the result, as the field `reply_to` does; []: none."""
     partition_headers: list[KafkaHeader] = Field(default=["kafka_replyPartition", "REPLY_PARTITION"])
-    """Headers that name its partition: four bytes, or digits. An empty list: none."""
+    """Headers that name its partition, as four bytes or digits; []: none."""
     withheld_headers: list[KafkaHeader] = Field(default=["authorization", "proxy-authorization", "cookie", "x-api-key"])
-    """Headers of a query that do not return on its result, or patterns with `*` and `?`; policies.identity's never
-    does.
-    """
+    """Headers, or patterns with `*` and `?`, that do not return on the result; policies.identity's never does."""
 
 
 class DeliverySettings(Section):
@@ -291,32 +285,29 @@ class DeliverySettings(Section):
 
     mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
     replica: str = Field(default_factory=socket.gethostname, min_length=1)
-    """Name of the replica, different for each and the same after a restart; default: the host's name."""
+    """Name of the replica, unique and the same after a restart; default: the host's name."""
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 512
-    """Messages read and not yet committed. More answer a backlog quicker, and take more memory."""
+    """Messages read and not committed. More answer a backlog sooner, and take more memory."""
     transaction_interval: Seconds | None = None
-    """Seconds from the start of one transaction to the start of the next, up to 100 records a second; longer in
-    proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less CPU, at the price
-    of later answers."""
+    """Seconds between the starts of two transactions, longer above 100 records a second, up to 0.06; null: 0.01 with
+    librdkafka, 0.04 with kafka-python. More spends less CPU and answers later."""
     refusals: Literal["result_and_dead_letter", "dead_letter"] = "result_and_dead_letter"
-    """Answer to a query that is refused: a result with the status `invalid`, if its query_id can be read, and a dead
-    letter, in one transaction; or a dead letter alone. Change it if readers of results must not see refusals."""
+    """Answer to a refused query: a result with the status `invalid`, if its query_id can be read, and a dead letter, in
+    one transaction; or a dead letter alone."""
     replies: ReplySettings = ReplySettings()
     drain_timeout: Seconds = 30.0
     """Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."""
     watchdog: Seconds = 60.0
-    """Seconds without progress of the worker or a delivery that end the process (exit 1)."""
+    """Seconds without progress after which the process ends (exit 1)."""
 
 
 class MarkupSettings(Section):
-    """Fields that are written in a markup language, by the names that they have in the index."""
+    """Fields of the index that are written in this language."""
 
     fields: list[str] = Field(default=[])
-    """Fields whose text is taken out of the markup: it is what is searched, shown and highlighted. Default: none."""
-    keep_original: bool = Field(
-        default=False,
-        description="Whether the markup stays, too, in a field of its own: text_html beside text. Default: false.",
-    )
+    """Fields whose text, without the markup, is searched, shown and highlighted."""
+    keep_original: bool = False
+    """Keep the markup in a field of its own, too: text_html beside text."""
 
     def contradictions(self) -> Iterator[str]:
         if not self.fields:
@@ -345,26 +336,21 @@ class DocumentSettings(Section):
     """The form in which documents come."""
 
     envelope: Point[Literal["none", "debezium"]] = "none"
-    """debezium: rows that Debezium's event flattening wrote, or its own events; none: document events."""
+    """debezium: Debezium's rows, flattened or not; none: document events."""
     columns: Point[dict[str, str]] = Field(default={})
-    """Field of a document -> name that it has in the messages, such as a row's column; title.rendered is inside of an
-    object. Queries, results and errors have these names, too. A field may be inside of an object of the index:
-    {location.lat: latitude, location.lon: longitude} joins two columns to a point."""
+    """Field -> its name in the messages, such as a column, or title.rendered inside an object. Queries, results and
+    errors use these names. {location.lat: latitude, location.lon: longitude} joins two columns to a point."""
     ids: Newer[Point[Literal["text", "integer", "content"]]] = Field(
         default="text",
-        description="integer: results have ids as whole numbers, as the documents have; content: a document without an"
-        " id gets a digest of its content as its id. Default: text.",
+        description="integer: ids are whole numbers in results, as in the documents; content: a document without an id"
+        " gets a digest of its content.",
     )
     formats: Newer[Point[dict[str, Format]]] = Field(default={})
-    """Field of a document -> form of its values: integer, decimal (1,299.00), decimal_comma (1.299,00) or boolean of
-    numbers that are texts; of times unix, unix_ms, unix_us, iso_utc (in UTC where it has no offset), rfc2822, or a
-    pattern such as "%d.%m.%Y %H:%M"; or a list of several: the first that reads a value counts. The sign |, ; or , is
-    the form of lists, and stands between their values. A value of another form stays as it is, and is left out of
-    created_at and updated_at. Default: none. `rankstream init` finds them."""
+    """Field -> form of its values, or a list of forms to try: docs/how-to/own-documents.md has them."""
     html: Newer[Point[MarkupSettings]] = MarkupSettings()
     markdown: Newer[Point[MarkupSettings]] = MarkupSettings()
     expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
-    """Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`."""
+    """Namespace -> seconds from a document's version until it expires, if it has no `expires_at`."""
 
     @property
     def id_column(self) -> str:
@@ -375,12 +361,12 @@ class DocumentSettings(Section):
 class Limits(Section):
     """Bounds on messages and on what a query may ask."""
 
-    timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
-    max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
+    timeout: Seconds = Field(default=10.0, description="Seconds for a query without `timeout_ms`.")
+    max_timeout: Seconds = Field(default=60.0, description="Greatest `timeout_ms` of a query, in seconds.")
     max_message_bytes: Count = 262_144
-    """Bytes of a query message: its value and its headers."""
+    """Bytes of a query message, value and headers; up to 1,000,000."""
     max_document_bytes: Count = 1_000_000
-    """Bytes of a document message: its value and its headers."""
+    """Bytes of a document message, value and headers; up to 1,000,000."""
     max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
     overrides: Allowed | None = None
     """Recipe parameter -> bounds within which queries may override it; null: all parameters."""

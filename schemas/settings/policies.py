@@ -67,35 +67,35 @@ def _not_the_id(name: str) -> str:
 class SourcePolicy(Section):
     """Requests that one source may make. An empty list allows all."""
 
-    read: bool = Field(default=True, description="Whether the source may query at all.")
+    read: bool = Field(default=True, description="Whether the source may query.")
     destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
     collections: _Parts = Field(default=[])
-    """Allowed collections; if the list is not empty, a query must name one of them."""
+    """Allowed collections; if any is listed, a query must name one of them."""
     namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
     operations: _Operations = Field(default=[], description="Allowed operations; `read` is the only one.")
     retrieval_modes: _Profiles = Field(default=[])
-    """Allowed profiles; others are denied with the code retrieval_mode_not_allowed."""
+    """Allowed profiles; others are denied as retrieval_mode_not_allowed."""
     allowed_profiles: _Profiles = Field(default=[])
-    """Allowed profiles; others are denied with the code policy_denied."""
+    """Allowed profiles; others are denied as policy_denied."""
     reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(default=[])
-    """Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses none is
-    answered on kafka.topics.results in any case."""
+    """Results topics, or patterns with `*` and `?`, that a query may choose; kafka.topics.results for one that chooses
+    none."""
     deny: Deny = Deny()
     overrides: Allowed | None = None
-    """Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies."""
+    """Recipe parameter -> bounds of overrides; null: limits.overrides."""
     decay: DecayTier | None = Field(default=None, description="The most specific decay tier; null: none.")
     clearance: str | None = None
-    """Highest tier that the source may see; null: public; an unknown name denies every query."""
+    """Highest tier to see; null: public; an unknown name denies every query."""
     blocked_labels: list[str] = Field(default=[], description="The firewall hides documents with any of these labels.")
     required_labels: list[str] = Field(default=[])
     """The firewall hides documents that lack one of these labels."""
     filters: Newer[Filters] = Field(default=[])
-    """Filters that a document must pass for the source to see it, as a query has them, also without the firewall."""
+    """Filters, as in a query, that a document must pass to be seen, also without the firewall."""
     hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(default=[])
-    """Payload fields, with all that is inside them, that the source does not see: they are in no result, explanation or
-    pool, and it may not filter, order or group by them."""
+    """Payload fields, with all inside them, that are in no result, explanation or pool, and that the source may not
+    filter, order or group by."""
     returned: Newer[Returned | None] = Field(default=None, alias="return")
-    """Parts of documents that results have where a query's `return` does not say; null: the profile's."""
+    """Parts of documents in results, where a query's `return` does not say; null: the profile's."""
 
     @property
     def hides(self) -> bool:
@@ -183,8 +183,8 @@ class PolicySettings(Section):
     sources: Answer[dict[str, SourcePolicy]] = Field(default={})
     """Source -> its policy, which inherits nothing from `default`."""
     files: list[Path] = Field(default=[])
-    """Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of such files;
-    they are read again when they change."""
+    """Files of further sources (JSON or YAML mappings as `sources`), or directories of them; read again when they
+    change."""
 
     _listed: Listed = PrivateAttr(default=Listed())
     _refused: tuple[_Marks, str] = PrivateAttr(default=((), ""))

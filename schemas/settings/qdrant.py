@@ -25,20 +25,18 @@ _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 
 
 class ContextSettings(Section):
-    """Which documents are neighbours. They are part of the index: after a change, index again."""
+    """Neighbours of documents. Part of the index: after a change, index again."""
 
     order_by: str | None = None
-    """Payload field by which the documents of a group are ordered, a number or a time, such as turn or created_at.
-    Default: null, no document is indexed with its neighbours. Set it where a document is hard to understand without
-    those around it, such as the messages of a conversation."""
+    """Payload field, a number or a time, that orders the documents of a group, such as turn or created_at; null: no
+    document is indexed with its neighbours."""
     group_by: str | None = None
-    """Payload field whose value the documents of a group have in common, such as conversation or session; only
-    documents of one group are neighbours. Default: null, all documents of a namespace and destination are one group."""
+    """Payload field that the documents of a group have in common, such as session; null: those of a namespace and
+    destination are one group."""
     before: NeighbourCount = 2
-    """Neighbours before a document that are indexed with it. Default: 2. More let a search find a document by what was
-    said earlier, and make each context less specific."""
+    """Neighbours before a document that are indexed with it."""
     after: NeighbourCount = 2
-    """Neighbours after a document that are indexed with it. Default: 2."""
+    """Neighbours after a document that are indexed with it."""
 
     @property
     def on(self) -> bool:
@@ -56,33 +54,25 @@ class ContextSettings(Section):
 
 
 class CreateSettings(Section):
-    """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
+    """The creation of collections. One that exists keeps what it has."""
 
     shards: Answer[Count] = 1
-    """Shards of the collection. Default: 1. Set more for a collection that outgrows one node of a Qdrant cluster: the
-    rarity of a term is then counted in each shard, and keyword rankings change."""
+    """Shards of the collection. The rarity of a term is counted in each: more than one changes keyword rankings."""
     replication_factor: Count | None = None
-    """Copies of each shard in a Qdrant cluster. Default: null, as the server is configured, mostly 1. Set 2 or more if
-    the collection must survive the loss of a node."""
+    """Copies of each shard; null: the server's default, mostly 1."""
     write_consistency_factor: Count | None = None
-    """Copies that must confirm a write, at most `replication_factor`. Default: null, as the server is configured,
-    mostly 1. Raise it if a document that was confirmed must survive the loss of a node."""
+    """Copies that must confirm a write, at most `replication_factor`; null: the server's default, mostly 1."""
     on_disk_payload: bool | None = None
-    """true: payloads are read from disk. Default: null, as the server is configured, mostly true. Set false if there is
-    memory for all payloads and they are read often."""
+    """true: payloads are read from disk; false: from memory; null: the server's default, mostly true."""
     on_disk: bool | None = None
-    """true: dense and token vectors are read from disk. Default: null, in memory as far as it suffices. Set true if the
-    vectors are larger than the memory, and then quantization too."""
+    """true: dense and token vectors are read from disk; null: from memory as far as it suffices."""
     m: Answer[Annotated[int, Field(ge=4, le=128)] | None] = None
-    """Links of a point in the HNSW index of the dense vector. Default: null, as the server is configured, mostly 16.
-    Raise it if documents are missed whatever `qdrant.search.hnsw_ef` is; the index then takes more memory."""
+    """Links of a point in the HNSW index of the dense vector; null: the server's default, mostly 16."""
     ef_construct: Answer[Annotated[int, Field(ge=4, le=10_000)] | None] = None
-    """Candidates that building the HNSW index looks at for each point. Default: null, as the server is configured,
-    mostly 100. Raise it for a better index that takes longer to build."""
+    """Candidates for each point while the HNSW index is built; null: the server's default, mostly 100."""
     quantization: Answer[Literal["none", "scalar", "binary", "turbo"]] = "none"
-    """Compressed copy of the dense vectors, which searches read first and which stays in memory: scalar, 8 bits a
-    component; turbo, 4 bits, for Qdrant 1.19 or newer; binary, 1 bit, for 1024 components or more. Default: none. Set
-    it with `on_disk` if the vectors are larger than the memory."""
+    """Compressed copy of the dense vectors in memory, which searches read first: scalar, 8 bits a component; turbo, 4
+    bits, from Qdrant 1.19; binary, 1 bit, for 1024 components or more."""
 
     def contradictions(self) -> Iterator[str]:
         copies, confirmed = self.replication_factor, self.write_consistency_factor
@@ -104,30 +94,26 @@ PATH: Final = re.compile(rf"{KEY.pattern}(?:#{KEY.pattern})?")
 
 
 class Vectors(Section):
-    """The names of the vectors in a collection, and how token vectors are stored."""
+    """The names of the vectors in a collection."""
 
     dense: str = "dense"
-    """Dense vector, searched by the vector leg; "": the vector without a name."""
+    """Dense vector, searched by the leg vector; "": the vector without a name."""
     sparse: str | None = "bm25"
-    """Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped."""
+    """Sparse vector of BM25 terms, searched by the leg keyword; null: the leg is skipped."""
     tokens: str | None = "tokens"
     """Multivector of token vectors, read by late interaction; null: not stored."""
     tokens_datatype: Literal["turbo4", "float16"] = "turbo4"
-    """Form of token vectors in a collection that rankstream creates: turbo4, 4 bits a component; float16, 16 bits.
-    Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists keeps its own."""
+    """Token vectors of new collections: turbo4, 4 bits a component, from Qdrant 1.19; float16, 16 bits."""
     dense_context: str = "dense_context"
-    """Dense vector of a document with its neighbours, searched by the leg vector_context; a collection without it does
-    without the leg. Default: dense_context."""
+    """Dense vector of a document with its neighbours, searched by the leg vector_context."""
     sparse_context: str = "bm25_context"
-    """Sparse vector of BM25 terms of a document with its neighbours, searched by the leg keyword_context; a collection
-    without it does without the leg. Default: bm25_context."""
+    """BM25 terms of a document with its neighbours, searched by the leg keyword_context."""
     learned: str | None = None
-    """Sparse vector of what `sparse_encoder` makes of a text, searched by the leg learned; a collection without it does
-    without the leg. Default: null, there is none. Name it where a sparse encoder is configured."""
+    """Sparse vector of `sparse_encoder`, searched by the leg learned; null: none."""
 
     fuzzy: str | None = None
-    """Sparse vector of the trigrams of words, searched by the leg fuzzy for misspelt words; a collection without it
-    does without the leg. Default: null, there is none. Name it, say fuzzy, where people write the queries."""
+    """Sparse vector of trigrams, searched by the leg fuzzy for misspelt words; null: none. Name it, say fuzzy, where
+    people write the queries."""
 
     def contradictions(self) -> Iterator[str]:
         roles: dict[str, str] = {}
@@ -176,7 +162,7 @@ def language_tag(written: str) -> str:
 
 
 class Bm25Settings(Section):
-    """The analyser and the BM25 formula of the keyword leg. They are part of the index: after a change, index again."""
+    """The analyser and the BM25 formula. Part of the index: after a change, index again."""
 
     k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
     b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
@@ -184,11 +170,10 @@ class Bm25Settings(Section):
     language: Language = "english"
     """Language of stemming and stop words; none: neither."""
     languages: dict[str, Language] = Field(default={}, max_length=8)
-    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. Default: none,
-    all documents are in `language`. Queries are searched in each language. Set it if documents are in several
-    languages."""
+    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. Others are in
+    `language`. Queries are searched in each."""
     accents: Literal["keep", "fold"] = "keep"
-    """fold: accents do not count, `cafe` finds `café`. Default: keep. German umlauts always have two-letter forms."""
+    """fold: `cafe` finds `café`. German umlauts always have two-letter forms."""
 
     @field_validator("languages")
     @classmethod
@@ -210,17 +195,16 @@ class SearchSettings(Section):
     """The search of Qdrant's vector index."""
 
     hnsw_ef: Answer[Count | None] = 384
-    """Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the nearest
-    documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100. Raise it if
-    documents are missed; docs/why/quality.md has figures."""
+    """Candidates that a vector search looks at in the HNSW index: more find more of the nearest documents and take
+    longer (docs/why/quality.md). null: Qdrant's default, the index's ef_construct, mostly 100."""
 
 
 class QdrantSettings(Backend):
-    """The index: a Qdrant server at `url`, or Qdrant's engine in this process on the directory `path`."""
+    """The index: a Qdrant server at `url`, or its engine in this process on the directory `path`."""
 
     url: Url | None = Field(default=None, description="Address of a Qdrant server. Set this or `path`.")
     path: Path | None = Field(default=None, description="Directory of Qdrant's engine in this process.")
-    timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the queue included.")
+    timeout: Seconds = Field(default=2.0, description="Seconds for a search, with its wait.")
     max_batch: Count = Field(default=64, description="Searches in one request.")
     max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
     dimension: Point[int] = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
@@ -229,37 +213,34 @@ class QdrantSettings(Backend):
     collections: Index[Annotated[dict[str, dict[str, str]], DESTINATIONS]] = Field(default={})
     """Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."""
     fields: Index[dict[str, str]] = Field(default={})
-    """Field as rankstream calls it -> its path in the payloads of collections that another tool filled, such as text:
-    page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own."""
+    """Field -> its path in payloads that another tool wrote, such as text: page_content or namespace:
+    metadata.tenant."""
     ids: Index[Literal["payload", "uuid", "integer"]] = "payload"
-    """Place of a document's id: its payload, or it is the point's own id, a UUID or an integer. Default: payload."""
+    """Place of a document's id: its payload, or the point's own id, a UUID or an integer."""
     namespaces: Index[Literal["payload", "none"]] = "payload"
-    """Place of a document's namespace: its payload; none: all are in defaults.namespace. Default: payload."""
+    """Place of a document's namespace: its payload; none: all are in defaults.namespace."""
     indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime", "geo"]]] = Field(default={})
-    """Payload field -> type of its index; add the fields that queries filter or order by. Documents whose field of the
-    type geo is no point are refused."""
+    """Payload field -> type of its index, for fields that queries filter or order by. A document whose geo field is no
+    point is refused."""
     owned: Annotated[list[str], _PHYSICAL] = Field(default=[])
-    """Qdrant collections that rankstream may write to although their metadata do not say that it created them. Default:
-    none; every other collection that exists is only read. Name a collection of `destinations` or `collections` here if
-    no other program writes to it."""
+    """Collections that rankstream may write to although it did not create them: those of `destinations` or
+    `collections` that no other program writes to."""
     create: CreateSettings = CreateSettings()
     vectors: Point[Vectors] = Vectors()
     context: Point[ContextSettings] = ContextSettings()
     search: SearchSettings = SearchSettings()
     bm25: Index[Bm25Settings] = Bm25Settings()
     analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(default={})
-    """Qdrant collection -> its own analyser and formula, in place of `bm25`."""
+    """Qdrant collection -> its own keys, in place of those of `bm25`."""
     search_fields: Point[dict[str, FieldWeight]] = Field(default=DEFAULT_FIELDS, min_length=1, max_length=MOST_FIELDS)
-    """Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}. Default: title
-    and text, alike. attributes.colour is a field of an object; of an array each element counts. Add the fields of part
-    numbers and brands. They are part of the index: after a change, index again."""
+    """Field that keywords are searched in -> its weight, such as {title: 2, text: 1, sku: 2}; attributes.colour is
+    inside an object, of an array each element counts. Part of the index: after a change, index again."""
     read_fields: Point[list[str]] = Field(default=["title", "text"], min_length=1, max_length=MOST_FIELDS)
-    """Fields whose texts the embedder and the reranker read, in this order. Default: title and text. Add what describes
-    a document in words, before a long text. They are part of the index: after a change, index again."""
+    """Fields whose texts the embedder and the reranker read, in this order; put descriptions before a long text. Part
+    of the index: after a change, index again."""
     columns: Index[dict[str, str]] = Field(
         default={"title": "title", "text": "text", "content": "text", "essence": "title"},
-        description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
-        " their own names, too.",
+        description="Column in keyword expressions (title:pasta), in any case -> one of search_fields, beside these.",
     )
     idf: Index[Literal["namespace", "collection"]] = "namespace"
     """Documents over which a term's rarity (IDF) is counted."""

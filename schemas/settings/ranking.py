@@ -32,21 +32,21 @@ class Profile(Section):
     recipe: Annotated[str, RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = 100
-    """Candidates that each leg is asked for; at least one page. More finds more, and costs more."""
+    """Candidates that each leg is asked for, at least one page."""
     caches: list[Literal["exact", "semantic"]] = Field(default=["exact", "semantic"])
-    """Caches that answer its queries: exact, semantic."""
+    """Caches that answer its queries."""
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = 50
-    """Candidates that are reranked; 0: no reranking."""
+    """Candidates to rerank; 0: none."""
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
-    """Relevance of a result at least; null: defaults.min_relevance."""
+    """Least relevance of a result; null: that of `defaults`."""
     group_by: Newer[Annotated[FieldName | None, GROUPING]] = None
-    """Indexed field by which results are grouped; null: none."""
+    """Indexed field to group results by; null: none."""
     group_size: Newer[GroupSize] = 1
-    """Documents of a group at most; 0: no groups."""
+    """Most documents of a group; 0: no groups."""
     group_score: Newer[GroupScore] = "max"
-    """Score of a group: max, sum or avg."""
+    """Score of a group."""
     returned: Newer[Returned | None] = Field(default=None, alias="return")
-    """Parts of documents that results have: keys as a query's `return` has them; null: all of each."""
+    """Parts of documents in results, as in a query's `return`; null: all."""
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = 7.0
     """Half-life in days where no decay tier gives one; null: scores never decay."""
 

@@ -22,26 +22,25 @@ MIN_SECRET: Final = 16
 
 
 class CacheSettings(Section):
-    """The caches: of answers, of which the key `caches` of a profile chooses those its queries use, and of payloads."""
+    """The caches of answers, among which a profile's `caches` chooses, and of payloads."""
 
     ttl: Annotated[float, Field(gt=0, le=86_400)] = 300.0
-    """Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were cached with it:
-    lower it if programs other than `rankstream index` change the classification of documents."""
+    """Seconds that an answer is cached. Lower it if other programs change the classification of documents: the firewall
+    checks cached answers by cached payloads."""
     exact_mib: Amount = Field(default=64, description="MiB of the exact cache; 0: no cache.")
     semantic_mib: Amount = 64
     """MiB of the semantic cache, its vectors included; 0: no cache."""
     payload_mib: Amount = 64
-    """MiB of documents' payloads, fetched again only when their points change; 0: no cache."""
+    """MiB of documents' payloads; 0: no cache."""
     threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = 0.92
-    """Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, words must be the
-    same.
-    """
+    """Least cosine of two queries that share an answer in the semantic cache; apart from fillers, words must be the
+    same."""
     per_scope: Count = 1000
-    """Answers in the semantic cache for queries that differ in text and vector only."""
+    """Answers in the semantic cache for queries that differ only in text and vector."""
     clock_bucket: Answer[Seconds] = 60.0
-    """Seconds of a time bucket: answers that depend on the time are shared within one."""
+    """Seconds within which answers that depend on the time are shared."""
     watermark_timeout: Annotated[float, Field(gt=0, le=10)] = 0.25
-    """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
+    """Seconds to wait for the namespace's watermark before bypassing the caches."""
 
     def contradictions(self) -> Iterator[str]:
         if not self.semantic_mib:
@@ -69,12 +68,12 @@ class FeedbackSettings(Section):
     """The join of feedback on experiments, by query, in the feedback flow."""
 
     window: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
-    """Seconds from a query's time in Kafka in which its feedback counts."""
+    """Seconds after a query in which its feedback counts."""
     most_clicks: Count = 30
-    """Clicks on a query's results that a person makes at most; each document and action counts once. More are a
-    robot's, which no verdict counts."""
+    """Most clicks on a query's results that a person makes, each document and action once; with more, no verdict counts
+    the query."""
     max_in_flight: Count = 100_000
-    """Events of open windows in a partition at most; further ones are left out, and counted."""
+    """Most events of open windows in a partition; further ones are left out, and counted."""
 
 
 PREFIX: Final = "RANKSTREAM_"
@@ -83,28 +82,28 @@ DELIMITER: Final = "__"
 
 
 class Defaults(Section):
-    """Values for queries and documents that do not name their own."""
+    """Values where neither the event nor its profile has its own."""
 
-    namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events that name none.")
+    namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events.")
     destination: Point[Annotated[str, DESTINATIONS]] = Field(default="default", min_length=1)
-    """Destination of events that name none."""
+    """Destination of events."""
     min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = 0.0
-    """Relevance of a result at least, where neither query nor profile says it; 0: all are returned."""
+    """Least relevance of a result; 0: all are returned."""
 
 
 class TelemetrySettings(Section):
-    """The health port and the logs. OpenTelemetry's standard OTEL_* variables configure traces and metrics."""
+    """The health port and the logs. OTEL_* variables configure traces and metrics."""
 
     # Probes come from outside the container.
     host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
     port: Annotated[int, Field(ge=0, le=65_535)] | None = 8080
-    """Port of /livez and /readyz; null: no health port. Default: 8080, and 8081 for the indexing flow, or the next one
-    that is free; the log names it. A port that is set is not replaced by another."""
+    """Port of /livez, /readyz and /metrics; null: none. Unset: 8080, for the indexing flow 8081, or the next free
+    one."""
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe level that is logged."""
+    """Least severe level to log."""
     log_format: Literal["json", "console"] | None = None
-    """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
+    """null: plain text in a terminal, JSON elsewhere."""
 
     def contradictions(self) -> Iterator[str]:
         if self.port is None:

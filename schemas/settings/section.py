@@ -22,9 +22,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
 MASK: Final = "***"
-Secret = Annotated[
-    SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
-]
+Secret = Annotated[SecretStr | None, Field(repr=False, description="Set by its environment variable alone.")]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
 AS_WRITTEN: Final = "as written"
@@ -113,8 +111,7 @@ class BackendTls(Section):
     """Trust in a backend's certificate."""
 
     ca: Path | None = None
-    """PEM file of the authorities that may have signed the server's certificate; null: the system's, or those of the
-    variable SSL_CERT_FILE."""
+    """PEM file of trusted authorities; null: the system's, or those of SSL_CERT_FILE."""
 
 
 def _as_header(name: str) -> str:
@@ -138,11 +135,11 @@ class Backend(Section):
     api_key_header: HeaderName | None = None
     """Header of the API key, such as api-key for Azure; null: the header of the kind."""
     headers: dict[HeaderName, HeaderValue] = Field(default={}, repr=False)
-    """Further headers of each request. `rankstream config` does not show their values."""
+    """Further headers of each request; `rankstream config` hides their values."""
     header_files: dict[HeaderName, Path] = Field(default={})
-    """Further headers of each request, whose values are read from files."""
+    """Further headers of each request, with values from files."""
     keep_alive: Seconds = 3.0
-    """Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5)."""
+    """Seconds after which an idle connection is given up; less than the server's own time (Qdrant: 5)."""
     tls: BackendTls = BackendTls()
 
     def contradictions(self) -> Iterator[str]:
@@ -177,10 +174,7 @@ _OWN: Final = frozenset({"documents", "input", "inputs", "messages", "passages",
 Body = Annotated[
     JsonObject,
     AfterValidator(_not_ours),
-    Field(
-        description="Further fields of each request's body; an object is merged into one of the same name, and null"
-        " leaves a field out."
-    ),
+    Field(description="Further fields of each request's body: objects are merged, null leaves a field out."),
 ]
 
 
@@ -198,7 +192,7 @@ class ModelServer(Backend):
     request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = None
     """Path of requests below `url`, such as /v1/rerank; null: the path of the kind."""
     query: dict[str, str] = Field(default={}, repr=False)
-    """Query parameters of each request, such as api-version. Their values are not shown."""
+    """Query parameters of each request, such as api-version; their values are hidden."""
     body: Newer[Point[Body]] = Field(default={})
 
     servers: ClassVar[tuple[str, ...]]

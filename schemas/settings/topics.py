@@ -39,8 +39,8 @@ class Topics(Section):
     preferences: TopicName | None = None
     """Preferences of users, one record a query, learnt from feedback; null: nothing is learnt."""
     reply_to: list[TopicPattern] = Field(default=[])
-    """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
-    fits; these need not exist at the start."""
+    """More topics for results, which queries choose among; those that fit a pattern with `*` and `?` need not exist at
+    the start."""
 
     @property
     def listed_replies(self) -> list[str]:

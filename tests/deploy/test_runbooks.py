@@ -13,7 +13,7 @@ from tests.deploy.monitoring import DASHBOARDS, RUNBOOKS, alerts, check_names, c
 
 PAGES = sorted(RUNBOOKS.glob("*.md"))
 HOW_TO = ROOT / "docs" / "how-to" / "monitoring.md"
-_HEADINGS = ("What it means", "What users see", "What to look at first", "What to do", "When it can wait")
+_HEADINGS = ("What it means", "What users see", "What to look at", "What to do")
 
 
 def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
@@ -33,7 +33,7 @@ def test_the_how_to_lists_every_alert_with_its_severities() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_runbook_answers_the_same_questions(page: Path) -> None:
-    """It begins with its alert, and has the five headings in their order."""
+    """It begins with its alert, and has the four headings in their order."""
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"# Rankstream{''.join(word.capitalize() for word in page.stem.split('-'))}\n")
     assert tuple(re.findall(r"(?m)^## (.*)", text)) == _HEADINGS

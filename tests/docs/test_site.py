@@ -9,6 +9,8 @@ import pytest
 
 from docs.site import command_line, configuration
 from docs.site.__main__ import pages
+from schemas.fields import walk_fields
+from schemas.settings import Settings
 from tests.docs.pages import PAGES, ROOT
 
 LOADED = re.compile(
@@ -74,13 +76,21 @@ def test_generated_pages_are_fresh() -> None:
 
 
 def test_every_key_and_every_option_is_on_its_page() -> None:
-    """A key with its variable, and an option with its values and its default, as a reader looks them up."""
+    """Each once, a key or an option with its values and its default, as a reader looks them up."""
     keys = " ".join(configuration.page().split())
     assert (
-        "**`kafka.session_timeout`**: Seconds without heartbeats until the group removes a member.\\ Number from 6 to"
-        " 10; seconds. Default: `6.0`. Variable: `RANKSTREAM_KAFKA__SESSION_TIMEOUT`." in keys
+        "**`kafka.session_timeout`** (number from 6 to 10, **`6.0`**): Seconds without heartbeats until the group"
+        " removes a member." in keys
     )
-    assert "**`policies.sources.<source>.deny.profiles`**: " in keys
+    assert "## `policies.sources` Source -> its policy, which inherits nothing from `default`." in keys
+    assert "Its keys are those of `policies.default`." in keys
+    named = re.findall(r"\*\*`([\w.<>]+)`\*\*(?= \(|, \*\*|\. )", keys)
+    assert len(set(named)) == len(named)
+    every = {".".join((*path[:-1], field.alias or path[-1], "")) for path, field in walk_fields(Settings)}
+    named += re.findall(r"# `([\w.]+)` [^#]* Its keys are those of ", keys)
+    paths = [f"{name}." for name in named]
+    missing = [each for each in every if not any(path.startswith(each) or each.startswith(path) for path in paths)]
+    assert missing == []
     options = command_line.page()
     assert "- **`--limit`** (integer from 1 to 200, default `10`): Number of results." in options
     assert (

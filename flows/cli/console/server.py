@@ -366,8 +366,8 @@ def console(
 ) -> None:
     """Serve a page on which to search, compare, explain, change and judge rankings, until Ctrl-C.
 
-    Only browsers on this machine reach it, by the link that it prints, or a proxy on it. Each search is a query event
-    for each column, through Kafka.
+    Only browsers on this machine reach it, by the printed link, or a proxy. A search is one query a column, through
+    Kafka.
     """
     if origin is not None and not _ORIGIN.fullmatch(origin):
         raise ConfigError("--origin: expected a scheme and a host in lower case, such as https://console.example.com")

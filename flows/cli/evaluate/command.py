@@ -59,8 +59,7 @@ def evaluate(
     """Measure recipes on judged queries.
 
     The queries run through the real flow (--queries, with --documents, --config, or both), or recorded pools are ranked
-    (--pools). Each recipe is measured without its model, and with it if it has one. If an answer is not whole, the exit
-    code is 1.
+    (--pools). A recipe with a model is measured with and without it. Exit code 1 if an answer is not whole.
     """
     begin_quietly()
     given = sources.Given(qrels, queries, documents, pools, config, index_dir, allow_rejected)

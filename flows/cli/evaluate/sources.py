@@ -33,22 +33,22 @@ QueriesOption = Annotated[Path | None, input_file("JSON Lines file of queries, t
 DocumentsOption = Annotated[
     Path | None,
     input_file(
-        "Documents, which are indexed in this process: a file of JSON Lines, a JSON array or CSV, or a folder of"
-        " Markdown or HTML. Default: the configured index is searched as it is.",
+        "Documents to index in this process: a file of JSON Lines, JSON or CSV, or a folder of Markdown or HTML."
+        " Default: the configured index is searched.",
         folder=True,
     ),
 ]
 PoolsOption = Annotated[
     Path | None,
     input_file(
-        "JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.", once=True
+        "JSON Lines file of recorded pools, or of results with pools, to rank in place of --queries.", once=True
     ),
 ]
 ModelsOption = Annotated[
     Path | None,
     typer.Option(
-        help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
-        " Kafka isn't used. Default: the models and recipes that are shipped, and what `init` decides of --documents."
+        help="YAML configuration file of your models, recipes and index, which is only read; its Kafka isn't used."
+        " Default: the shipped models and recipes, and what `init` decides of --documents."
     ),
 ]
 RecipesOption = Annotated[

@@ -118,7 +118,7 @@ def tune(
         typer.Argument(
             parser=parse_wanted,
             metavar="STAGE[.PARAMETER[=V,V]]",
-            help="Stages (or fuse, or all), parameters, or their values to try, which are tuned together.",
+            help="Stages (or fuse, or all), parameters, or their values, to tune together.",
         ),
     ],
     qrels: sources.QrelsOption,
@@ -140,9 +140,8 @@ def tune(
 ) -> None:
     """Tune parameters of recipes on one half of the judged queries, and report on the other half.
 
-    The queries run once through the real flow (--queries, with --documents, --config, or both), or recorded pools are
-    ranked (--pools). Recipes without one of the stages are left out. If an answer of the flow is not whole, the exit
-    code is 1.
+    Queries or pools are given as for `evaluate`. Recipes without one of the stages are left out. Exit code 1 if an
+    answer is not whole.
     """
     begin_quietly()
     if write is not None and write.exists():

@@ -1,6 +1,6 @@
 """Manners of embedders' and rerankers' servers by name, and what comes of each: the one table of them.
 
-Tests play each of them, and a table of docs/reference/backends.md is made of it.
+Tests play each of them; docs/reference/backends.md sums them up.
 """
 
 from dataclasses import replace
