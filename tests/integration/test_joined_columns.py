@@ -79,7 +79,7 @@ def test_each_value_of_a_list_is_one(ask: Ask) -> None:
 
 def test_a_name_with_a_space_needs_no_quotes(ask: Ask) -> None:
     """In FIELD=VALUE, in filters and in orders."""
-    assert ids(ask(["Gehalt bis=45000,00"])) == ["J-2"]
+    assert ids(ask(["Gehalt bis=45000"])) == ["J-2"]
     above = '{"field": "Gehalt von", "op": "range", "value": {"gte": 60000}}'
     assert ids(ask([above], order_by={"field": "Gehalt bis", "direction": "desc"})) == ["J-3", "J-5"]
 
