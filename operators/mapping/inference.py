@@ -7,6 +7,7 @@ Rules:
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
   commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
 - Documents without an id, of few, get a digest of their content.
+- Documents that are turns are searched with their neighbours, by the recipe that reads these.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -24,6 +25,7 @@ from operators.mapping import roles
 from operators.mapping.formats import NEARLY_ALL, Form, describe_times
 from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
+from operators.mapping.turns import find_turns
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError, unknown
 from schemas.filters import INDEXABLE
@@ -57,7 +59,8 @@ _INDEXED: Final = re.compile(r"(?!_)[\w-]+(?:\.[\w-]+)*")
 class DocumentMapping:
     """The fields of somebody's documents, and the settings that read, search and filter them.
 
-    `documents` and `qdrant` are sections of the configuration, as far as they are not the default. `roles` has the
+    `documents` and `qdrant` are sections of the configuration, as far as they are not the default; `recipe` ranks
+    queries if the default is not the best. `roles` has the
     fields by role, in the order in which they are told. `remarks` are what no setting follows from, each with its name.
     """
 
@@ -69,10 +72,12 @@ class DocumentMapping:
     languages: Sequence[tuple[str, int]]
     namespaces: Sequence[tuple[str, int]]
     remarks: Sequence[tuple[str, str]]
+    recipe: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Both sections, as far as they say something."""
-        return _drop_empty({"documents": self.documents, "qdrant": self.qdrant})
+        """The sections, as far as they say something."""
+        defaults = _drop_empty({"recipe": self.recipe})
+        return _drop_empty({"documents": self.documents, "qdrant": self.qdrant, "defaults": defaults})
 
 
 def _drop_empty(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +110,10 @@ def infer(
     columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
     chosen = _choose_fields(others, named)
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
+    turns = find_turns(profiles, named) if not stored else None
+    if turns is not None:
+        group_by = turns.group.name if turns.group is not None else None
+        chosen["context"] = _drop_empty({"order_by": turns.order.name, "group_by": group_by})
     bm25, spoken = _languages(named)
     nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
     weights = chosen["search_fields"]
@@ -131,6 +140,7 @@ def infer(
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
         remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
+        recipe="conversation" if turns is not None else None,
     )
 
 
