@@ -7,7 +7,8 @@ Rules:
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
   commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
 - Documents without an id, of few, get a digest of their content.
-- Documents that are turns are searched with their neighbours, by the recipe that reads these.
+- Documents that are turns are searched with their neighbours. The recipe is `conversation` for these, and `documents`
+  for others with long texts.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -41,6 +42,9 @@ ENGLISH: Final = "english"
 _MOST_INDEXES: Final = 24
 _MOST_BYTES: Final = Limits.model_fields["max_document_bytes"].default
 _MOST_LANGUAGES: Final = 8
+_PARAGRAPH: Final = 100.0
+"""Mean number of words from which texts are long."""
+
 _MARKED: Final = 0.01
 """Share of texts with markup from which a field is read as such."""
 
@@ -140,7 +144,7 @@ def infer(
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
         remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
-        recipe="conversation" if turns is not None else None,
+        recipe="conversation" if turns is not None else "documents" if _is_long(named) else None,
     )
 
 
@@ -150,6 +154,10 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TITLE, "none was found"
     if TEXT not in named:
         yield TEXT, "none was found: titles and the other searched fields are all there is"
+
+
+def _is_long(named: Mapping[str, FieldProfile]) -> bool:
+    return TEXT in named and named[TEXT].words >= _PARAGRAPH
 
 
 def _with_words(named: Mapping[str, FieldProfile]) -> set[int]:

@@ -4,7 +4,7 @@ Rules:
 - A document with a title stands by itself, and is no turn.
 - Whole numbers that begin again in each group, and leave none out in it, are the places of turns.
 - Else the times of documents are, in groups by a field whose name says that they are conversations, if most documents
-  follow the one before within the hour.
+  follow the one before within a day.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ _CONVERSATIONS: Final = r".*(?:conversation|channel|chat|dialog|room|session|thr
 _LEAST: Final = 3
 """Documents of a group at least, on average."""
 
-_HOUR: Final = 3600.0
+_DAY: Final = 86_400.0
 
 
 class Turns(NamedTuple):
@@ -70,7 +70,7 @@ def _count_up(places: Sequence[float]) -> bool:
 
 
 def _talk(times: Sequence[float]) -> bool:
-    return len(times) < _LEAST or 0 < median(_gaps(times)) <= _HOUR
+    return len(times) < _LEAST or 0 < median(_gaps(times)) <= _DAY
 
 
 def _gaps(times: Sequence[float]) -> Iterator[float]:
