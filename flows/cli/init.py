@@ -308,7 +308,7 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
     yield from ((part, ", ".join(chosen)) for part, chosen in parts.items() if chosen)
     if context := mapping.qdrant.get("context"):
         group = f", within {column.get(context['group_by'])}" if "group_by" in context else ""
-        yield "turns", f"in the order of {column[context['order_by']]}{group}: searched with their neighbours"
+        yield "neighbours", f"by {column[context['order_by']]}{group}: a document is searched with these"
 
 
 def _counts(found: Sequence[tuple[str, int]]) -> str:

@@ -7,8 +7,8 @@ Rules:
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
   commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
 - Documents without an id, of few, get a digest of their content.
-- Documents that are turns are searched with their neighbours. The recipe is `conversation` for these, and `documents`
-  for others with long texts.
+- Documents that follow one another are searched with their neighbours, by the recipe `conversation`. Others with long
+  texts are searched by `documents`.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -23,10 +23,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import roles
+from operators.mapping.document_order import find_order
 from operators.mapping.formats import NEARLY_ALL, Form, describe_times
 from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
-from operators.mapping.turns import find_turns
 from schemas.document import INDEXED, TEXT, DocumentEvent
 from schemas.errors import DeadLetterClass, InputError, unknown
 from schemas.filters import INDEXABLE
@@ -114,10 +114,10 @@ def infer(
     columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
     chosen = _choose_fields(others, named)
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
-    turns = find_turns(profiles, named) if not stored else None
-    if turns is not None:
-        group_by = turns.group.name if turns.group is not None else None
-        chosen["context"] = _drop_empty({"order_by": turns.order.name, "group_by": group_by})
+    order = find_order(profiles, named) if not stored else None
+    if order is not None:
+        group_by = order.group.name if order.group is not None else None
+        chosen["context"] = _drop_empty({"order_by": order.by.name, "group_by": group_by})
     bm25, spoken = _languages(named)
     nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
     weights = chosen["search_fields"]
@@ -144,7 +144,7 @@ def infer(
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
         remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
-        recipe="conversation" if turns is not None else "documents" if _is_long(named) else None,
+        recipe="conversation" if order is not None else "documents" if _is_long(named) else None,
     )
 
 

@@ -50,6 +50,7 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 CHANGED = {
     "defaults.min_relevance": 0.5,
     "experiments": {"words": {"recipe": "keyword"}},
+    "defaults.recipe": "rrf",
     "defaults.group_by": "subject",
     "defaults.group_score": "sum",
     "qdrant.url": "http://other",
@@ -389,6 +390,7 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
+    "defaults.recipe",
     "defaults.group_by",
     "defaults.group_size",
     "defaults.group_score",

@@ -1,8 +1,8 @@
-"""Turns: documents that follow one another in groups, as the messages of a conversation and the parts of a text do.
+"""The order of documents that follow one another in groups, as the messages of a conversation do.
 
 Rules:
-- A document with a title stands by itself, and is no turn.
-- Whole numbers that begin again in each group, and leave none out in it, are the places of turns.
+- A document with a title stands by itself.
+- Whole numbers that begin again in each group, and leave none out in it, are positions.
 - Else the times of documents are, in groups by a field whose name says that they are conversations, if most documents
   follow the one before within a day.
 """
@@ -24,29 +24,29 @@ _LEAST: Final = 3
 _DAY: Final = 86_400.0
 
 
-class Turns(NamedTuple):
+class DocumentOrder(NamedTuple):
     """The field that orders documents, and the one whose values part them; None: they are parted by namespace alone."""
 
-    order: FieldProfile
+    by: FieldProfile
     group: FieldProfile | None
 
 
-def find_turns(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> Turns | None:
-    """The order of the documents if they are turns. The fields with a role are no groups, and only times order."""
+def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> DocumentOrder | None:
+    """The order of the documents, if they follow one another. Of the fields with a role, only a time orders."""
     if "title" in named or "text" not in named:
         return None
     others = [each for each in profiles if each.presence >= NEARLY_ALL and each not in named.values()]
     groups = [each for each in others if each.kind in _GROUPED and not each.listed and _is_shared(each)]
-    places = [each for each in groups if each.kind is NUMBER and each.index == "integer"]
+    positions = [each for each in groups if each.kind is NUMBER and each.index == "integer"]
     space = named.get("namespace")
-    for order in places:
+    for order in positions:
         for group in (*groups, *([None] if space is not None else [])):
             if group is not order and _follow(order.rows, (space, group), _count_up):
-                return Turns(order, group)
+                return DocumentOrder(order, group)
     created = named.get("created_at")
     for group in groups if created is not None else ():
         if created and group.has_name(_CONVERSATIONS) and _follow(created.seconds, (space, group), _talk):
-            return Turns(created, group)
+            return DocumentOrder(created, group)
     return None
 
 
@@ -55,18 +55,18 @@ def _is_shared(each: FieldProfile) -> bool:
 
 
 def _follow(
-    places: Mapping[int, float], parted: Sequence[FieldProfile | None], fits: Callable[[Sequence[float]], bool]
+    positions: Mapping[int, float], parted: Sequence[FieldProfile | None], fits: Callable[[Sequence[float]], bool]
 ) -> bool:
-    """True if nearly all documents are in a group whose places fit, and groups are as large as conversations are."""
+    """True if nearly all documents are in a group whose positions fit, and groups are as large as conversations are."""
     groups: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for row, place in places.items():
-        groups[tuple(str(each.rows.get(row)) for each in parted if each is not None)].append(float(place))
+    for row, position in positions.items():
+        groups[tuple(str(each.rows.get(row)) for each in parted if each is not None)].append(float(position))
     fitting = sum(len(each) for each in groups.values() if fits(sorted(each)))
-    return fitting >= NEARLY_ALL * len(places) and len(groups) * _LEAST <= len(places)
+    return fitting >= NEARLY_ALL * len(positions) and len(groups) * _LEAST <= len(positions)
 
 
-def _count_up(places: Sequence[float]) -> bool:
-    return all(after - before == 1 for before, after in pairwise(places))
+def _count_up(positions: Sequence[float]) -> bool:
+    return all(after - before == 1 for before, after in pairwise(positions))
 
 
 def _talk(times: Sequence[float]) -> bool:

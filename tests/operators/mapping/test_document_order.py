@@ -1,4 +1,4 @@
-"""Turns: which documents follow one another, and in what order."""
+"""The order of documents: which follow one another, and in what order."""
 
 import random
 from datetime import UTC, datetime
@@ -26,15 +26,15 @@ def chosen(documents: list[dict[str, Any]]) -> tuple[Any, str | None]:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_numbers_that_begin_again_in_each_group_are_places(first: int) -> None:
-    """Whether they begin at 0 or 1, and however the file is ordered."""
+def test_numbers_that_begin_again_in_each_group_are_positions(first: int) -> None:
+    """The first may be 0 or 1, and the file may be in any order."""
     messages = [message(each, talk=f"t-{each // 8}", nth=each % 8 + first) for each in range(64)]
     random.Random(1).shuffle(messages)
     assert chosen(messages) == ({"order_by": "nth", "group_by": "talk"}, "conversation")
 
 
 def test_a_namespace_is_a_group() -> None:
-    """Places that begin again in each namespace need no other group."""
+    """Positions that begin again in each namespace need no other group."""
     messages = [message(each, tenant=f"t-{each // 16}", nth=each % 16) for each in range(64)]
     assert chosen(messages) == ({"order_by": "nth"}, "conversation")
 
@@ -53,7 +53,7 @@ def test_times_order_what_is_called_a_conversation() -> None:
 
 
 def test_documents_with_titles_stand_by_themselves() -> None:
-    """Articles that are numbered within their section are no turns."""
+    """Articles that are numbered within their section follow nothing."""
     articles = [
         message(each, section=f"s-{each // 8}", nth=each % 8, headline=f"The {WORDS[each % 11]} {each}")
         for each in range(64)
@@ -64,15 +64,15 @@ def test_documents_with_titles_stand_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("gap", [0, 2])
-def test_numbers_with_gaps_or_of_several_documents_are_no_places(gap: int) -> None:
+def test_numbers_with_gaps_or_of_several_documents_are_no_positions(gap: int) -> None:
     """A rating is that of several documents, and a count of likes leaves numbers out."""
     messages = [message(each, thing=f"t-{each // 8}", nth=gap * (each % 8)) for each in range(64)]
     assert chosen(messages) == (None, None)
 
 
 def test_long_texts_are_compared() -> None:
-    """Texts of a paragraph or more get the recipe that compares candidates; of these, turns stay turns."""
+    """Texts of a paragraph or more get the recipe that compares candidates; of these, parts of a text stay such."""
     long = [message(each, body=" ".join(random.Random(each).choices(WORDS, k=150))) for each in range(40)]
     assert chosen(long) == (None, "documents")
-    turns = [{**each, "talk": f"t-{at // 8}", "nth": at % 8} for at, each in enumerate(long)]
-    assert chosen(turns)[1] == "conversation"
+    parts = [{**each, "talk": f"t-{at // 8}", "nth": at % 8} for at, each in enumerate(long)]
+    assert chosen(parts)[1] == "conversation"
