@@ -281,6 +281,9 @@ def _describe(mapping: DocumentMapping) -> Iterator[tuple[str, str]]:
         "called": [f"{each} {name}" for name, each in said.get("columns", {}).items() if name not in ROLES],
     }
     yield from ((part, ", ".join(chosen)) for part, chosen in parts.items() if chosen)
+    if context := mapping.qdrant.get("context"):
+        group = f", within {column.get(context['group_by'])}" if "group_by" in context else ""
+        yield "neighbours", f"by {column[context['order_by']]}{group}: a document is searched with these"
 
 
 def _counts(found: Sequence[tuple[str, int]]) -> str:
@@ -292,7 +295,7 @@ def write_yaml(mapping: DocumentMapping, sample: Sample) -> str:
     """The configuration of the documents of a sample, with comments."""
     notes = _notes(mapping) | (_OTHERS if sample.layout is not None else {})
     namespace = {"namespace": mapping.namespaces[0][0]} if mapping.namespaces else {}
-    given = merge_objects(sample.sections, {**mapping.settings(), "defaults": namespace})
+    given = merge_objects(sample.sections, merge_objects(mapping.settings(), {"defaults": namespace}))
     sections = {name: section for name, section in given.items() if section}
     lines = _comment(
         f"Made by `rankstream init` from {mapping.total} documents of {sample.name} ({sample.form}). Change what is"
@@ -335,6 +338,10 @@ def _notes(mapping: DocumentMapping) -> dict[str, str]:
         "read_fields": "Fields that the models read. Documents that differ in one of them, such as the sizes of an"
         " article, are no duplicates.",
         "indexes": "Fields to filter and sort by. Results can be grouped by each keyword, integer and bool.",
+        "context": "Documents are messages, or other parts that follow one another: each is searched with its"
+        " neighbours. They are part of the index.",
+        "recipe": "conversation ranks a message with those around it, and documents compares long texts. The recipe"
+        " hybrid takes less time.",
         "bm25": f"Stems and stop words. Languages: {_counts(mapping.languages) or 'not recognised'}.{own}{accents}",
         "namespace": f"A query searches one namespace: {_counts(mapping.namespaces)}. Queries that name none search"
         " this one.",

@@ -7,6 +7,8 @@ Rules:
 - Of a language that the field names, each with documents and an analyser is configured. Without such a field, the
   commonest of the texts is that of all. Accents are folded if letters other than umlauts have some.
 - Documents without an id, of few, get a digest of their content.
+- Documents that follow one another are searched with their neighbours, by the recipe `conversation`. Others with long
+  texts are searched by `documents`.
 - At most MOST_FIELDS fields are searched: title, text, identifiers, then those that most documents have.
 """
 
@@ -21,6 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.mapping import roles
+from operators.mapping.document_order import find_order
 from operators.mapping.formats import NEARLY_ALL, Form, describe_times
 from operators.mapping.profile import IDENTIFIER, MANY_WORDS, MIXED, PROSE, SHORT, TIME, FieldProfile, profile
 from operators.mapping.rows import is_deleted, unwrap
@@ -39,6 +42,9 @@ ENGLISH: Final = "english"
 _MOST_INDEXES: Final = 24
 _MOST_BYTES: Final = Limits.model_fields["max_document_bytes"].default
 _MOST_LANGUAGES: Final = 8
+_PARAGRAPH: Final = 100.0
+"""Mean number of words from which texts are long."""
+
 _MARKED: Final = 0.01
 """Share of texts with markup from which a field is read as such."""
 
@@ -57,7 +63,8 @@ _INDEXED: Final = re.compile(r"(?!_)[\w-]+(?:\.[\w-]+)*")
 class DocumentMapping:
     """The fields of somebody's documents, and the settings that read, search and filter them.
 
-    `documents` and `qdrant` are sections of the configuration, as far as they are not the default. `roles` has the
+    `documents` and `qdrant` are sections of the configuration, as far as they are not the default; `recipe` ranks
+    queries if the default is not the best. `roles` has the
     fields by role, in the order in which they are told. `remarks` are what no setting follows from, each with its name.
     """
 
@@ -69,10 +76,12 @@ class DocumentMapping:
     languages: Sequence[tuple[str, int]]
     namespaces: Sequence[tuple[str, int]]
     remarks: Sequence[tuple[str, str]]
+    recipe: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Both sections, as far as they say something."""
-        return _drop_empty({"documents": self.documents, "qdrant": self.qdrant})
+        """The sections, as far as they say something."""
+        defaults = _drop_empty({"recipe": self.recipe})
+        return _drop_empty({"documents": self.documents, "qdrant": self.qdrant, "defaults": defaults})
 
 
 def _drop_empty(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +114,10 @@ def infer(
     columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
     chosen = _choose_fields(others, named)
     chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
+    order = find_order(profiles, named) if not stored else None
+    if order is not None:
+        group_by = order.group.name if order.group is not None else None
+        chosen["context"] = _drop_empty({"order_by": order.by.name, "group_by": group_by})
     bm25, spoken = _languages(named)
     nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
     weights = chosen["search_fields"]
@@ -131,6 +144,7 @@ def infer(
         languages=spoken,
         namespaces=_count(named["namespace"]) if "namespace" in named else (),
         remarks=[*describe_absent(named), *_describe_odd(profiles), *_describe_rows(rows, named, unused, nameless)],
+        recipe="conversation" if order is not None else "documents" if _is_long(named) else None,
     )
 
 
@@ -140,6 +154,10 @@ def describe_absent(named: Mapping[str, FieldProfile]) -> Iterator[tuple[str, st
         yield TITLE, "none was found"
     if TEXT not in named:
         yield TEXT, "none was found: titles and the other searched fields are all there is"
+
+
+def _is_long(named: Mapping[str, FieldProfile]) -> bool:
+    return TEXT in named and named[TEXT].words >= _PARAGRAPH
 
 
 def _with_words(named: Mapping[str, FieldProfile]) -> set[int]:

@@ -95,7 +95,7 @@ class Planner:
             warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
         profile = self.profiles[name]
         hidden = self.fields.every_name(policy.hidden_fields) if policy.hidden_fields else ()
-        chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
+        chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe or self.defaults.recipe)
         overrides: Mapping[str, Any] = event.overrides or {}
         # They were said of the query's own recipe.
         overrides = overrides if recipe is None else recipe.select_own(overrides)

@@ -313,10 +313,12 @@ _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _UP_TO_1 = {"composite": {"importance_scale": 1}}
 _SCORE = {"normaliser": "theoretical"}
 _LIGHTER_RERANK = {"rerank": {"weight": 0.6, "words": 7}}
+_HYBRID: Final = ({"score": {"fuzzy": 1.5, **_SCORE}}, "coverage", "dedupe", _LIGHTER_RERANK)
+_COMPARED: Final = ("feedback", "smoothing")
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [{"score": {"fuzzy": 1.5, **_SCORE}}, "coverage", "dedupe", _LIGHTER_RERANK, "versions", "wishes"],
+    "hybrid": [*_HYBRID, "versions", "wishes"],
     "composite": [{"score": _SCORE}, "coverage", _OF_WORDS, _UP_TO_1, "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
@@ -324,7 +326,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "rrf": ["rrf", "coverage", "dedupe", _OF_WORDS],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
-    "documents": ["score", "coverage", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
+    "documents": [*_HYBRID, *_COMPARED, "versions", "wishes"],
     "conversation": [
         {"score": {"weights": _WITH_CONTEXT}},
         {"coverage": {"weight": 0.25}},

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from schemas.fields import Newer, NoEffect
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
-from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
+from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier, WeighingStage
 from schemas.recipes.recipe import STAGES
 from schemas.settings.section import DESTINATIONS, Count, Reference, Section
@@ -29,7 +29,7 @@ RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.rec
 class Profile(Section):
     """A trade of quality against time, chosen by a query by name."""
 
-    recipe: Annotated[str, RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
+    recipe: Annotated[str | None, RECIPES] = Field(default=None, description="Recipe; null: defaults.recipe.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = 100
     """Candidates that each leg is asked for, at least one page."""

@@ -9,12 +9,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from schemas.errors import ConfigError
 from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects, raise_problems
+from schemas.recipes import DEFAULT
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import SAY, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import DecaySettings, Experiments, Profiles, Recipes
+from schemas.settings.ranking import RECIPES, DecaySettings, Experiments, Profiles, Recipes
 from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling
 
 MIN_SECRET: Final = 16
@@ -87,6 +88,8 @@ class Defaults(Section):
     namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events.")
     destination: Point[Annotated[str, DESTINATIONS]] = Field(default="default", min_length=1)
     """Destination of events."""
+    recipe: Answer[Annotated[str, RECIPES]] = DEFAULT
+    """Recipe of queries."""
     min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = 0.0
     """Least relevance of a result; 0: all are returned."""
 
@@ -158,7 +161,7 @@ class Settings(Section, BaseSettings):
     def unread_decay(self) -> list[str]:
         """The decay tiers, by their paths, if no profile's recipe reads any."""
         if any(
-            isinstance(self.recipes[each.recipe].fusion, Decay) and each.half_life_days
+            isinstance(self.recipes[each.recipe or self.defaults.recipe].fusion, Decay) and each.half_life_days
             for each in self.profiles.values()
         ):
             return []

@@ -133,7 +133,7 @@ class Workbench:
         """The column's recipe as it is configured. Raises InputError."""
         settings = self.configuration_of(column).settings
         profile = settings.profiles.get(column.profile) or settings.profiles[BALANCED]
-        name = column.recipe or profile.recipe
+        name = column.recipe or profile.recipe or settings.defaults.recipe
         if name not in settings.recipes:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(settings.recipes))}", name)
         return settings.recipes[name]
@@ -146,7 +146,10 @@ class Workbench:
                     "name": each.name,
                     "asked": each.ask is not None,
                     "recipes": sorted(each.settings.recipes),
-                    "profiles": {name: profile.recipe for name, profile in each.settings.profiles.items()},
+                    "profiles": {
+                        name: profile.recipe or each.settings.defaults.recipe
+                        for name, profile in each.settings.profiles.items()
+                    },
                 }
                 for each in self.configurations.values()
             ],

@@ -91,7 +91,7 @@ def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> 
 
 
 def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    read = judged(near(naive.score(legs), asked), payloads, asked)
+    read = _hybrid(legs, payloads, asked)
     moved = naive_similarity.feedback(read, payloads, asked.vectors, 0.4, 3)
     return naive_similarity.smoothing(moved, payloads, asked.vectors, 0.4, 10, 0.05)
 

@@ -17,7 +17,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "rrf": ["rrf", "coverage", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
-    "documents": ["score", "coverage", "dedupe", "rerank", "feedback", "smoothing"],
+    "documents": ["score", "coverage", "dedupe", "rerank", "feedback", "smoothing", "versions", "wishes"],
     "conversation": ["score", "coverage", "dedupe", "rerank", "temporal", "versions"],
 }
 """The stages that run, in order."""
@@ -92,7 +92,7 @@ OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "hybrid": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
     "composite": {"score": {"normaliser": "theoretical"}, "rerank": {"weight": 0.8, "words": 7}},
     "rrf": {"rerank": {"weight": 0.8, "words": 7}},
-    "documents": {"rerank": {"weight": 0.3}},
+    "documents": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
         "coverage": {"weight": 0.25},
@@ -139,7 +139,7 @@ def test_which_ask_a_model() -> None:
         ("hybrid", ["coverage", "dedupe"], ["coverage", "versions", "wishes"]),
         ("composite", ["coverage"], ["coverage", "composite", "temporal", "dedupe", "versions"]),
         ("rrf", ["coverage", "dedupe"], ["coverage"]),
-        ("documents", ["coverage", "dedupe"], ["coverage", "feedback", "smoothing"]),
+        ("documents", ["coverage", "dedupe"], ["coverage", "feedback", "smoothing", "versions", "wishes"]),
         ("conversation", ["coverage", "dedupe"], ["coverage", "temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
@@ -171,7 +171,7 @@ def test_each_has_a_hash_of_its_own() -> None:
     [
         *((name, ("vector", "keyword")) for name in ("composite", "signals", "distance", "decay", "rrf")),
         ("hybrid", ("vector", "keyword", "fuzzy")),
-        ("documents", ("vector", "keyword")),
+        ("documents", ("vector", "keyword", "fuzzy")),
         ("keyword", ("keyword",)),
         ("vector", ("vector",)),
         ("conversation", ("vector", "keyword", "keyword_context", "vector_context")),

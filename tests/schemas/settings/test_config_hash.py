@@ -50,6 +50,7 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 CHANGED = {
     "defaults.min_relevance": 0.5,
     "experiments": {"words": {"recipe": "keyword"}},
+    "defaults.recipe": "rrf",
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],
@@ -382,6 +383,7 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
+    "defaults.recipe",
     "documents.envelope",
     "documents.columns",
     "documents.ids",

@@ -15,9 +15,7 @@ from schemas.settings import Between, Profile, Settings, load
 LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
 CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c/v1", "model": "m"}}
 FAST = Profile(semantic=False, over_sample=100, caches=["exact"], rerank_top=0, half_life_days=None)
-BALANCED = Profile(
-    recipe="hybrid", semantic=True, over_sample=100, caches=["exact", "semantic"], rerank_top=50, half_life_days=7.0
-)
+BALANCED = Profile(semantic=True, over_sample=100, caches=["exact", "semantic"], rerank_top=50, half_life_days=7.0)
 DEEP = Profile(over_sample=500, caches=["semantic"], rerank_top=200, half_life_days=30.0)
 
 
