@@ -285,7 +285,8 @@ def write_forms(recipe: Recipe, event: Mapping[str, Any], settings: Settings) ->
     """
     name = event.get("profile") or BALANCED
     profile = settings.profiles.get(name)
-    changes = _change_profile(profile, recipe.name, event) if profile is not None else {}
+    usual = settings.defaults.recipe
+    changes = _change_profile(profile, recipe.name, usual, event) if profile is not None else {}
     profiles = {"profiles": {name: changes}} if changes else {}
     brokers, topic = settings.kafka.bootstrap_servers, settings.kafka.topics.queries
     return {
@@ -295,8 +296,9 @@ def write_forms(recipe: Recipe, event: Mapping[str, Any], settings: Settings) ->
     }
 
 
-def _change_profile(profile: Profile, recipe: str, event: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {"recipe": recipe, "min_relevance": event.get("min_relevance", profile.min_relevance)}
+def _change_profile(profile: Profile, recipe: str, usual: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    named = recipe if recipe != (profile.recipe or usual) else profile.recipe
+    wanted = {"recipe": named, "min_relevance": event.get("min_relevance", profile.min_relevance)}
     if event.get("rerank") is False:
         wanted["rerank_top"] = 0
     return {name: value for name, value in wanted.items() if getattr(profile, name) != value}
