@@ -16,7 +16,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from operators.telemetry import ignored
+from operators.telemetry import absent_propagators
 from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
@@ -179,6 +179,7 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     chatter = dict.fromkeys(CHATTER, logging.NOTSET) if debugging else CHATTER
     for name, level in {**QUOTING, **chatter, "kafka": clients_level, "httpcore": clients_level}.items():
         logging.getLogger(name).setLevel(level)
-    for name in ignored:
-        structlog.stdlib.get_logger(__name__).warning("invalid values are ignored", variable=name)
-    ignored.clear()
+    if absent_propagators:
+        names = ", ".join(absent_propagators)
+        structlog.stdlib.get_logger(__name__).warning("propagators of traces are not installed", propagators=names)
+        absent_propagators.clear()

@@ -78,13 +78,9 @@ class _Reporter:
     def _log(self, reason: str) -> None:
         log.warning(f"{self.signal} were not exported", exporter=self.exporter, reason=reason)
 
-    def session(self) -> "Session | None":
-        """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
+    def session(self) -> "Session":
+        """A session for the exporter, which notes why a request failed."""
         import requests
-
-        signal = "TRACES" if self.signal == "spans" else "METRICS"
-        if any(os.getenv(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
-            return None
 
         reporter = self
 
@@ -173,12 +169,15 @@ PATIENCE: Final = 5.0
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
     """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
 
-    Raises ConfigError for an unknown exporter or protocol.
+    Raises ConfigError for an unknown exporter or protocol, and for a variable that OpenTelemetry refuses.
     """
-    processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
-    if not processors:
-        return trace.NoOpTracerProvider()
-    provider = TracerProvider(resource=_resource())
+    try:
+        processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
+        if not processors:
+            return trace.NoOpTracerProvider()
+        provider = TracerProvider(resource=_resource())
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(f"a variable OTEL_* is refused: {error}") from error
     for processor in processors:
         provider.add_span_processor(processor)
     return provider
