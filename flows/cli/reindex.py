@@ -49,10 +49,6 @@ _TURN: Final = 0.5
 _QUIET: Final = 5.0
 """Seconds between two lines of progress."""
 
-_NAMED: Final = 10
-_COMPARING: Final = 3600.0
-"""Documents of a namespace that are named, and seconds to find them in all of it."""
-
 _COMPARISONS: Final = 10
 """Comparisons of the counts, one a second, until they agree."""
 
@@ -284,20 +280,16 @@ class _Run:
                 if attempt and self.stopping.wait(1.0):
                     return False
                 read, read_before = reader.committed(), reader_before.committed()
-                now = time.time()
-                count = partial(reindexing.count_documents, now=now, timeout=_TIMEOUT)
+                count = partial(reindexing.count_documents, now=time.time(), timeout=_TIMEOUT)
                 counts = [[ask(partial(count, collection=each), _TIMEOUT) for each in pair] for pair in compared]
                 both = {number: min(offset, read_before.get(number, 0)) for number, offset in read.items()}
                 slack = unread(reader.ends(), both)
-                found = zip(compared, counts, strict=True)
-                different = [(pair, each) for pair, (old, new) in found for each in differing(old, new, slack).items()]
+                different = [each for old, new in counts for each in differing(old, new, slack).items()]
                 if not different:
                     log.info("numbers of documents agree", namespaces=[after for _, after in counts], slack=slack)
                     return True
-            for pair, (name, (before, after)) in different:
-                lacking = partial(reindexing.differing_ids, collections=pair, namespace=name, now=now)
-                ids = ask(partial(lacking, most=_NAMED, timeout=_TIMEOUT), _COMPARING)
-                log.warning("numbers of documents differ", namespace=name, before=before, after=after, ids=ids)
+            for name, (before, after) in different:
+                log.warning("numbers of documents differ", namespace=name, before=before, after=after)
         if not self.allow_differences:
             log.error("not switched: --allow-differences switches all the same")
         return self.allow_differences

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.notes import Generation, generation_of, settings_of
@@ -120,40 +120,18 @@ async def _next(
             return name, generation
 
 
-def _alive(now: float) -> dict[str, Any]:
-    return {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
-
-
 async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
     """The number of documents of each namespace, without those that have expired. Raises BackendError.
 
     Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
     """
-    alive = _alive(now)
+    alive = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}
     # Qdrant may not count them, or there are too many namespaces.
     documents = qdrant.records(collection, alive, limit=1_000, fields=(NAMESPACE,), timeout=timeout)
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
-
-
-async def differing_ids(
-    qdrant: QdrantClient, collections: Sequence[str], namespace: str, most: int, now: float, timeout: float
-) -> list[str]:
-    """The ids of the first documents of a namespace that one of two collections lacks. Raises BackendError.
-
-    Both come in the order of their points' ids, so that a page of each is enough.
-    """
-    where, found = {**_alive(now), "must": [{"key": NAMESPACE, "match": {"value": namespace}}]}, list[str]()
-    sides = [qdrant.records(each, where, limit=1_000, fields=("id",), timeout=timeout) for each in collections]
-    heads = [await anext(each, None) for each in sides]
-    while len(found) < most and (there := [each for each in heads if each is not None]):
-        first = min(there, key=lambda each: each.id)
-        of = [each is not None and each.id == first.id for each in heads]
-        found += [] if all(of) else [str(first.payload["id"])]
-        heads = [await anext(side, None) if moves else head for side, head, moves in zip(sides, heads, of, strict=True)]
-    return found
 
 
 async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: float) -> None:

@@ -1,9 +1,8 @@
 """Reindexing: when a new index has caught up, and what differs between two."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 import httpx
 import orjson
@@ -11,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.collections.notes import Generation, collection_metadata
-from operators.collections.reindexing import CLOSE, CatchUp, differing, differing_ids
+from operators.collections.reindexing import CLOSE, CatchUp, differing
 from operators.collections.survey import Choice, resolve_collection
-from operators.query.backend_answers import Record
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
 
@@ -47,21 +45,6 @@ def test_counts_differ_by_namespace() -> None:
     """A namespace that lost documents is named although another one gained as many, apart from unread events."""
     assert differing({"a": 3, "b": 3}, {"a": 2, "b": 4}, 0) == {"a": (3, 2), "b": (3, 4)}
     assert differing({"a": 3}, {"b": 1}, 1) == {"a": (3, 0)}
-
-
-@given(st.sets(st.uuids()), st.sets(st.uuids()), st.integers(1, 5))
-def test_the_first_documents_that_one_index_lacks_are_named(old: set[UUID], new: set[UUID], most: int) -> None:
-    """Of both sides, in the order of their points."""
-    sides = {"old": old, "new": new}
-
-    class Index:
-        async def records(self, collection: str, *_: Any, **__: Any) -> AsyncIterator[Record]:
-            for each in sorted(map(str, sides[collection])):
-                yield Record(each, {"id": f"document {each}"}, None)
-
-    asked: Any = Index()
-    found = asyncio.run(differing_ids(asked, ["old", "new"], "a", most, 0.0, 1.0))
-    assert found == [f"document {each}" for each in sorted(map(str, old ^ new))][:most]
 
 
 def _note(settings: str, generation: Generation | None = None) -> Mapping[str, Any]:
