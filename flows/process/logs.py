@@ -1,8 +1,8 @@
 """Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace.
 
-What fails again and again is said when it begins, and then once a minute with how often: it is about the chatter of the
-Kafka clients, our own failures that are retried, and traces and metrics that are not exported. Every other line is
-printed.
+What comes again and again is said when it begins, and then once a minute with how often: the chatter of the Kafka
+clients, our own failures that are retried, what we count (dead letters, failures of backends), and traces and metrics
+that are not exported. Every other line is printed.
 """
 
 import logging
@@ -27,6 +27,10 @@ KINDS: Final = 256
 """The number of kinds that are told apart; the oldest makes room."""
 
 _NUMBER: Final = re.compile(r"\d+")
+_COUNT: Final = "count"
+_KIND: Final = ("event", "reason", "error", "backend", "collection", "class", "stage", "topic")
+"""The values by which our own events are of one kind; numbers in them don't count."""
+
 _CONNECTIONS: Final = "kafka.net"
 """One broken connection is several lines of these loggers."""
 _EXPORT: Final = "operators.telemetry.export"
@@ -34,7 +38,10 @@ _EXPORT: Final = "operators.telemetry.export"
 
 
 class Repeats(logging.Filter):
-    """Lets the first record of a kind through, then one in INTERVAL, which says in `repeated` how many there were."""
+    """Lets the first record of a kind through, then one in INTERVAL, which says in `repeated` how many there were.
+
+    What a record counts itself, in its `count`, is summed up there.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -48,14 +55,17 @@ class Repeats(logging.Filter):
             return True
         now = self._clock()
         said, unsaid = self._said.pop(kind, (None, 0))
+        counted = isinstance(record.msg, dict) and _COUNT in record.msg
         if said is not None and now - said < INTERVAL:
-            self._said[kind] = said, unsaid + 1
+            self._said[kind] = said, unsaid + (record.msg[_COUNT] if counted else 1)
             return False
         if len(self._said) == KINDS:
             del self._said[next(iter(self._said))]
         self._said[kind] = now, 0
         if unsaid:
-            if isinstance(record.msg, dict):
+            if counted:
+                record.msg[_COUNT] += unsaid
+            elif isinstance(record.msg, dict):
                 record.msg["repeated"] = unsaid
             else:
                 record.repeated = unsaid
@@ -68,13 +78,11 @@ def _is_of_client(record: logging.LogRecord) -> bool:
 
 def _kind(record: logging.LogRecord) -> Hashable:
     """The kind of a record; None if each of them is printed."""
-    if record.levelno < logging.WARNING:
-        return None
-    if isinstance(record.msg, dict):
-        event = record.msg
-        words = event.get("event"), _NUMBER.sub("0", str(event.get("reason")))
-        return (record.name, *words) if "retry_in_s" in event or record.name == _EXPORT else None
-    if not _is_of_client(record) and record.name != SPANS_DROPPED:
+    if isinstance(event := record.msg, dict):
+        if _COUNT not in event and "retry_in_s" not in event and record.name != _EXPORT:
+            return None
+        return record.name, *(_NUMBER.sub("0", str(event.get(name))) for name in _KIND)
+    if record.levelno < logging.WARNING or (not _is_of_client(record) and record.name != SPANS_DROPPED):
         return None
     if record.name.startswith(_CONNECTIONS):
         return _CONNECTIONS
