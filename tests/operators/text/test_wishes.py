@@ -24,7 +24,7 @@ def said(wish: Wish) -> str:
         return f"- {wish.without}"
     if isinstance(wish, Order):
         return f"{wish.direction} {' '.join(wish.about)}"
-    bounds = [f"{sign}{getattr(wish, name):g}" for name, sign in SIGNS.items() if getattr(wish, name) is not None]
+    bounds = [f"{sign}{getattr(wish, name):.10g}" for name, sign in SIGNS.items() if getattr(wish, name) is not None]
     exact = [f"={wish.value}"] if wish.value is not None else []
     return " ".join([*bounds, *exact, *([wish.unit] if wish.unit else []), *wish.about])
 
@@ -144,6 +144,13 @@ READ: Final[list[tuple[str, ...]]] = [
     ("Zelt für mehr als 3 Personen", "Zelt Personen", ">3 people"),
     ("appartement de 3 pièces minimum", "appartement", ">=3 rooms"),
     ("voiture après 2015", "voiture", ">2015 year date"),
+    ("slow tickets after 2026-06-01", "slow tickets", ">20260601 date date"),
+    ("tickets created after 2026-06-01", "tickets", ">20260601 date created"),
+    ("tickets created between 2026-05-01 and 31.5.2026", "tickets", ">=20260501 <=20260531 date created"),
+    ("tickets older than 1.6.2026", "tickets", "<20260601 date date"),
+    ("Tickets nach 2026-06-01 erstellt", "Tickets", ">20260601 date created"),
+    ("bills due until 2026-06-01", "bills", "<=20260601 date due"),
+    ("billets avant le 1.6.2026", "billets", "<20260601 date date"),
     ("Auto Baujahr ab 2018", "Auto", ">=2018 year date"),
     ("smartphone bis 300€", "smartphone", "<=300 EUR"),
     ("headphones 100 euro or less", "headphones", "<=100 EUR"),
@@ -269,6 +276,15 @@ NONE: Final = [
     "model no XJ9 charger",
     "economy after 2008 crisis",
     "mayor since 2021",
+    "mayor since 2021-05-01",
+    "coupon valid until 2026-06-01",
+    "what happened after 2026-06-01",
+    "created after 2026-02-30",
+    "created after 2026-06",
+    "created between 2026 and 2026-06-01",
+    "hotel from 2026-06-01 to 2026-06-05",
+    "tickets 2026-06-01",
+    "tickets created last week",
     "python version at least 3.10",
     "version below 4.1",
     "ready or not here I come",
