@@ -19,6 +19,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -166,18 +167,24 @@ PATIENCE: Final = 5.0
 """Seconds that the last spans of a flow have to be sent."""
 
 
+@contextmanager
+def _naming_variables() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(f"a variable OTEL_* is refused: {error}") from error
+
+
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
     """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
 
     Raises ConfigError for an unknown exporter or protocol, and for a variable that OpenTelemetry refuses.
     """
-    try:
+    with _naming_variables():
         processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
         if not processors:
             return trace.NoOpTracerProvider()
         provider = TracerProvider(resource=_resource())
-    except (RuntimeError, ValueError) as error:
-        raise ConfigError(f"a variable OTEL_* is refused: {error}") from error
     for processor in processors:
         provider.add_span_processor(processor)
     return provider
@@ -190,8 +197,9 @@ def close_traces(provider: trace.TracerProvider) -> None:
 
 
 def metric_export(instruments: Instruments) -> "MetricExport | None":
-    """Begin to export the metrics, if that is asked for. Raises ConfigError, also for an invalid interval."""
-    exporters = [make() for make in _exporters("METRICS", _METRICS)]
+    """Begin to export the metrics, if that is asked for. Raises ConfigError as `tracer_provider` does."""
+    with _naming_variables():
+        exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = os.getenv(_INTERVAL) or "60000"
     if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
