@@ -273,7 +273,9 @@ class _Reader:
         second = bound_at(self.tokens, first.end + 1)
         if second is None or first.number > second.number * (1 if first.unit == second.unit else 1e6):
             return None
-        if DATE in {first.unit, second.unit} and (first.unit != second.unit or (ranged and not self._names_time(at - 1))):
+        if DATE in {first.unit, second.unit} and (
+            first.unit != second.unit or (ranged and not self._names_time(at - 1))
+        ):
             return None
         unit, low = second.unit or first.unit, first.number
         if first.unit is not None and unit is not None and first.unit != unit:

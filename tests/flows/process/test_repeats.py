@@ -61,11 +61,11 @@ def test_counts_are_summed_up(repeats: Repeats, clock: Clock) -> None:
     for second in range(0, 121, 10):
         clock.now = float(second)
         counted = ((logging.WARNING, {**failing, "count": 2}), (logging.INFO, {**well, "count": 3}))
-        for each in [record("operators.clients.failures", msg, level) for level, msg in counted]:
-            if repeats.filter(each):
-                printed.append((second, vars(each)["msg"]["event"], vars(each)["msg"]["count"]))
-    names = failing["event"], well["event"]
-    assert printed == [(at, name, of * n) for at, n in ((0, 1), (60, 6), (120, 6)) for name, of in zip(names, (2, 3))]
+        records = [record("operators.clients.failures", msg, level) for level, msg in counted]
+        said = [vars(each)["msg"] for each in records if repeats.filter(each)]
+        printed += [(second, each["event"], each["count"]) for each in said]
+    counts = {failing["event"]: 2, well["event"]: 3}
+    assert printed == [(at, name, of * n) for at, n in ((0, 1), (60, 6), (120, 6)) for name, of in counts.items()]
 
 
 def test_the_lines_of_one_broken_connection_are_one(repeats: Repeats) -> None:

@@ -61,9 +61,7 @@ def test_a_value_that_opentelemetry_refuses_is_a_config_error(
         tracer_provider()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("OTEL_TRACES_SAMPLER_ARG", "nan"), ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")]
-)
+@pytest.mark.parametrize(("name", "value"), [("OTEL_TRACES_SAMPLER_ARG", "nan"), ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")])
 def test_a_value_that_opentelemetry_passes_over_stops_nothing(
     environment: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
