@@ -55,20 +55,19 @@ class Repeats(logging.Filter):
             return True
         now = self._clock()
         said, unsaid = self._said.pop(kind, (None, 0))
-        counted = isinstance(record.msg, dict) and _COUNT in record.msg
+        event = record.msg if isinstance(record.msg, dict) else None
+        count = event.get(_COUNT) if event is not None else None
         if said is not None and now - said < INTERVAL:
-            self._said[kind] = said, unsaid + (record.msg[_COUNT] if counted else 1)
+            self._said[kind] = said, unsaid + (count or 1)
             return False
         if len(self._said) == KINDS:
             del self._said[next(iter(self._said))]
         self._said[kind] = now, 0
         if unsaid:
-            if counted:
-                record.msg[_COUNT] += unsaid
-            elif isinstance(record.msg, dict):
-                record.msg["repeated"] = unsaid
-            else:
+            if event is None:
                 record.repeated = unsaid
+            else:
+                event["repeated" if count is None else _COUNT] = (count or 0) + unsaid
         return True
 
 
