@@ -222,6 +222,9 @@ YEAR: Final = Unit("year", "year", 1.0)
 DATE: Final = Unit("date", "date", 1.0)
 """A day as a number: year * 10,000 + month * 100 + day."""
 
+TIMES: Final = ("created", "updated", "published", "due", "date")
+"""Subjects that are times of documents."""
+
 _DAY: Final = re.compile(r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})")
 _POINTED: Final = re.compile(r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})")
 

@@ -18,19 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from operators.text import measures, phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
-from operators.text.measures import (
-    DATE,
-    YEAR,
-    Lexeme,
-    Measure,
-    Unit,
-    bound_at,
-    is_year,
-    measure_at,
-    subjects_in,
-    subjects_of,
-    tokenize,
-)
+from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
 from operators.text.phrases import Bound, Direction, Meaning, Phrases
 from operators.text.vocabulary import Vocabulary, choose
 from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
@@ -42,9 +30,6 @@ _NAMED: Final = 2
 
 _INFLECTED: Final = ("e", "en", "er", "es", "em")
 """Endings of a German adjective before its noun."""
-
-_TIMES: Final = ("created", "updated", "published", "due", "date")
-"""Subjects that are times of documents."""
 
 _CLAUSE: Final = 4
 """Words from a relative pronoun to its verb at most: "whose head is not of metal"."""
@@ -184,7 +169,7 @@ class _Reader:
             return None
         number = self._skip(behind, "filler", _FILLERS)
         sized = self._is(number, "size")
-        measure = bound_at(self.tokens, number + sized)
+        measure = measures.bound_at(self.tokens, number + sized)
         if measure is None:
             return None
         said = said._replace(subject="size") if sized else said
@@ -195,21 +180,21 @@ class _Reader:
         named, dated = self._subject_before(start, unit), said.subject == "date" or said.strength == "moment"
         may_date = dated or (said.strength == "since" and not named)
         is_date = unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900)
-        if is_date or unit == DATE:
+        if is_date or unit == measures.DATE:
             end += self._names_time(end)
             told = self._is_word(end) or (said.strength, said.bound) == ("moment", "gte")
-            told |= unit == DATE and (not dated or self._is(0, "question"))
+            told |= unit == measures.DATE and (not dated or self._is(0, "question"))
             if said.subject != "date" and told and not (self._names_time(start - 1) or self._names_time(end - 1)):
                 # "The economy after 2008 crisis", "mayor since 2021" and "valid until 2026-06-01" name events.
                 return None
-            return self._make_dates(start, end, {bound: measure.number}, unit, dated=dated)
+            return self._make_dates(start, end, {bound: measure.number}, unit, "date" if dated else "")
         if said.strength == "moment":
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
             onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
-                return self._make_dates(start, onwards[1], {bound: measure.number}, None, dated=True)
+                return self._make_dates(start, onwards[1], {bound: measure.number}, None, "date")
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
                 return None
         if said.subject == "date":
@@ -231,14 +216,12 @@ class _Reader:
         return _Found(start, end, _limit({bound: measure.number}, unit, about))
 
     def _names_time(self, at: int) -> bool:
-        return not subjects_of(self._text(at)).isdisjoint(_TIMES)
+        return not subjects_of(self._text(at)).isdisjoint(measures.TIMES)
 
-    def _make_dates(
-        self, start: int, end: int, bounds: dict[Bound, float], unit: Unit | None, *, dated: bool
-    ) -> _Found:
+    def _make_dates(self, start: int, end: int, bounds: dict[Bound, float], unit: Unit | None, about: str) -> _Found:
         """A limit by days, or by years: one of these that no word says to be about dates may be one of amounts."""
         said = frozenset().union(*(subjects_of(self._text(each)) for each in range(start - 1, end)))
-        about = next((each for each in _TIMES if each in said), "date" if dated or unit else "")
+        about = next((each for each in measures.TIMES if each in said), "date" if unit else about)
         return _Found(start, end, _limit(bounds, unit or YEAR, [about] if about else []))
 
     def _subject(self, end: int, unit: Unit | None) -> tuple[int, list[str]]:
@@ -267,15 +250,14 @@ class _Reader:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
         word, words = self.tokens[at].text, self.vocabulary.words
         opened, ranged = word in words["opening"], word in words["range"]
-        first = bound_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
+        first = measures.bound_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
-        second = bound_at(self.tokens, first.end + 1)
+        second = measures.bound_at(self.tokens, first.end + 1)
         if second is None or first.number > second.number * (1 if first.unit == second.unit else 1e6):
             return None
-        if DATE in {first.unit, second.unit} and (
-            first.unit != second.unit or (ranged and not self._names_time(at - 1))
-        ):
+        days = {each.unit == measures.DATE for each in (first, second)}
+        if True in days and (False in days or (ranged and not self._names_time(at - 1))):
             return None
         unit, low = second.unit or first.unit, first.number
         if first.unit is not None and unit is not None and first.unit != unit:
@@ -287,8 +269,8 @@ class _Reader:
             return None
         bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
         named = self._subject_before(at, unit)
-        if unit == DATE or (unit is None and not named and is_year(low) and is_year(second.number)):
-            return self._make_dates(at, second.end, bounds, unit, dated=False)
+        if unit == measures.DATE or (unit is None and not named and is_year(low) and is_year(second.number)):
+            return self._make_dates(at, second.end, bounds, unit, "")
         end, about = self._subject(second.end, unit)
         about = about or named
         if unit is None and not about and (ranged or self._is_word(end)):
@@ -313,7 +295,7 @@ class _Reader:
         if unit is None and not about:
             if not is_year(measure.number):
                 return None
-            return self._make_dates(at, behind[1], {behind[0]: measure.number}, None, dated=False)
+            return self._make_dates(at, behind[1], {behind[0]: measure.number}, None, "")
         return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
 
     def _size(self, at: int) -> _Found | None:
