@@ -177,10 +177,10 @@ def _bound_decimals() -> None:
     """Have the library refuse a decimal that is too long for a number of JSON: its time grows with its square."""
     from fastavro.read import LOGICAL_READERS
 
-    def bounded(data: bytes, *schemas: Any, read: Any = LOGICAL_READERS["bytes-decimal"]) -> Any:
+    def read_short(data: bytes, *schemas: Any, read: Any = LOGICAL_READERS["bytes-decimal"]) -> Any:
         if len(data) > _DECIMAL:
             raise ValueError(f"a decimal of {len(data)} bytes, expected at most {_DECIMAL}")
         return read(data, *schemas)
 
-    if LOGICAL_READERS["bytes-decimal"].__name__ != bounded.__name__:
-        LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = bounded
+    if LOGICAL_READERS["bytes-decimal"].__name__ != read_short.__name__:
+        LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = read_short
