@@ -107,10 +107,13 @@ def infer(
     profiles = [each for each in profile(rows) if not (debezium and each.names[0].startswith("__"))]
     named = _assign(profiles, now, given)
     _name(profiles, named)
-    id_, others = named.get("id"), [each for each in profiles if each not in named.values()]
+    points = _join_points(profiles) if not stored else {}
+    joined = [*named.values(), *chain.from_iterable(points.values())]
+    id_, others = named.get("id"), [each for each in profiles if each not in joined]
     # The column of the id may have the title, too.
     columns = {**{each.name: each.column for each in profiles}, **{role: each.column for role, each in named.items()}}
     chosen = _choose_fields(others, named)
+    chosen["indexes"] = dict.fromkeys(points, "geo") | chosen["indexes"]
     order = find_order(profiles, named) if not stored else None
     if order is not None:
         group_by = order.group.name if order.group is not None else None
@@ -249,6 +252,20 @@ def _name(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -
 def _free_name(said: str, taken: Set[str]) -> str:
     plain = re.sub(r"[^\w-]+", "_", nfc(said)).strip("_") or "field"
     return plain if plain not in taken else f"own_{plain}"
+
+
+def _join_points(profiles: Sequence[FieldProfile]) -> dict[str, list[FieldProfile]]:
+    """The points by their names in the index, with the fields of each, which are named as its halves."""
+    taken, points = {each.name.partition(".")[0] for each in profiles}, dict[str, list[FieldProfile]]()
+    for (*above, shared), halves in roles.find_points(profiles).items():
+        if not shared and above and all(each.name == ".".join((*above, half)) for half, each in halves.items()):
+            name = ".".join(above)
+        else:
+            name = _free_name(f"{shared}_location", taken)
+            for half, each in halves.items():
+                each.name = f"{name}.{half}"
+        points[name] = [*halves.values()]
+    return points
 
 
 def _means_other(each: FieldProfile, named: Mapping[str, FieldProfile]) -> bool:

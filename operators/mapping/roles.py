@@ -6,6 +6,7 @@ Rules:
 - The text is the field with the most words. The title is a short text of most documents, nearly always another, whose
   words the text repeats.
 - Times before or at each other time of their document are those of creation; a name that says so goes before.
+- Two columns of degrees, of one beginning of their names, are a point.
 - A language is a code or a name in a field, or else that of a text's most frequent words.
 - A namespace parts an index, so that a query sees one part: a field is one only if its name says so.
 - Names help where several fields have the same values' shape. No field has a role by its name alone.
@@ -16,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from operators.mapping.formats import NEARLY_ALL, few
+from operators.mapping.formats import NEARLY_ALL, few, read_value
 from operators.mapping.profile import IDENTIFIER, MEASURE, NUMBER, PROSE, SHORT, TIME, FieldProfile
 from schemas.settings.qdrant import LANGUAGE_OF
 from schemas.texts import nfc
@@ -59,6 +60,11 @@ _FREQUENT: Final = {
     }.items()
 }
 _LANGUAGES: Final = r"(?:lang|sprache|idioma|locale|lingua|taal|språk).*"
+_DEGREES: Final = {
+    "lat": (90, re.compile(r"(.*?)(?:lat(?:itude)?|latitud|breitengrad)", re.IGNORECASE)),
+    "lon": (180, re.compile(r"(.*?)(?:lng|long?(?:itude)?|longitud|l(?:ä|ae)ngengrad)", re.IGNORECASE)),
+}
+"""Half of a point -> its most degrees, and its names behind what may stand before both."""
 
 _SLUG: Final = re.compile(r"[^\s]{4,}")
 
@@ -182,6 +188,17 @@ def _names_namespaces(each: FieldProfile) -> bool:
     return not each.listed and all(
         (isinstance(value, str) and len(value) <= 256) or type(value) is int for value in each.values
     )
+
+
+def find_points(fields: Sequence[FieldProfile]) -> dict[tuple[str, ...], dict[str, FieldProfile]]:
+    """The points that two fields with degrees are, by the names before them: those of objects, and what both share."""
+    found: dict[tuple[str, ...], dict[str, FieldProfile]] = {}
+    for each in (each for each in fields if each.kind is NUMBER and not each.listed):
+        numbers = [read_value(each.form, value) if each.form else value for value in each.values]
+        for half, (most, names) in _DEGREES.items():
+            if (named := names.fullmatch(each.names[-1])) and all(abs(number) <= most for number in numbers):
+                found.setdefault((*each.names[:-1], named[1].strip("_- ").lower()), {})[half] = each
+    return {before: halves for before, halves in found.items() if len(halves) == len(_DEGREES)}
 
 
 def rank_searched(fields: Iterable[FieldProfile]) -> list[FieldProfile]:

@@ -167,6 +167,54 @@ def test_a_language_that_few_documents_name_is_not_that_of_all() -> None:
     assert infer([*english, *german], NOW).qdrant["bm25"] == {"languages": {"de": "german"}}
 
 
+@pytest.mark.parametrize(
+    ("more", "index", "columns", "formats"),
+    [
+        (
+            {"Breitengrad": "52,3{}", "Längengrad": "13,0{}"},
+            {"location": "geo"},
+            {"location.lat": "Breitengrad", "location.lon": "Längengrad"},
+            {"location.lat": "decimal_comma", "location.lon": "decimal_comma"},
+        ),
+        ({"place": {"lat": "52.3{}", "lon": "13.0{}", "name": "x"}}, {"place": "geo"}, {}, None),
+        (
+            {"shop": {"latitude": 52.5, "lng": 13.4}, "location": "Berlin"},
+            {"own_location": "geo"},
+            {"own_location.lat": "shop.latitude", "own_location.lon": "shop.lng"},
+            {},
+        ),
+        (
+            {"from_lat": 52.5, "from_lon": 13.4, "to_lat": 48.1, "to_lon": 11.5},
+            {"from_location": "geo", "to_location": "geo"},
+            {"from_location.lat": "from_lat", "to_location.lon": "to_lon"},
+            {},
+        ),
+        ({"lat": 252.5, "lon": 13.4}, {}, {}, {}),
+        ({"latency": 5, "long": 13.4}, {}, {}, {}),
+    ],
+    ids=["columns", "an object", "an object of other names", "two points", "no degrees", "no pair"],
+)
+def test_two_columns_of_degrees_are_a_point(
+    more: dict[str, Any], index: dict[str, str], columns: dict[str, str], formats: dict[str, str] | None
+) -> None:
+    """Those of one object, or of one beginning of their names; an object that is a point already keeps its names."""
+    documents = [article(number, **fill(more, number)) for number in range(20)]
+    mapping = infer(documents, NOW)
+    indexes = mapping.qdrant.get("indexes", {})
+    assert {name: kind for name, kind in indexes.items() if kind == "geo"} == index
+    assert columns.items() <= mapping.documents["columns"].items()
+    assert not [name for name in indexes if name.startswith(("Breiten", "place.", "from_lat", "shop."))]
+    if formats is not None:
+        assert mapping.documents.get("formats", {}) == formats
+
+
+def fill(value: Any, number: int) -> Any:
+    """The value with the number in its texts."""
+    if isinstance(value, dict):
+        return {name: fill(each, number) for name, each in value.items()}
+    return value.format(number) if isinstance(value, str) else value
+
+
 def test_lists_in_a_text_are_split() -> None:
     """Each value is one to filter by, and so are those of objects in a list."""
     kinds = ["vpn", "tls", "dns"]
