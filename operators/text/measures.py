@@ -354,10 +354,12 @@ def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
     return Measure(number, unit, at, end)
 
 
-def date_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
-    """The day at this token, in the unit `date`."""
-    day = day_at(tokens[at].text) if at < len(tokens) else None
-    return Measure(number_of(day), DATE, at, at + 1) if day is not None else None
+def bound_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
+    """The number at this token, or the day."""
+    if (found := measure_at(tokens, at)) is None and at < len(tokens):
+        day = day_at(tokens[at].text)
+        found = Measure(number_of(day), DATE, at, at + 1) if day is not None else None
+    return found
 
 
 def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:

@@ -19,7 +19,7 @@ from operators.text import measures, phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
-from operators.text.phrases import Bound, Direction
+from operators.text.phrases import Bound, Direction, Meaning, Phrases
 from operators.text.vocabulary import Vocabulary, choose
 from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
@@ -131,6 +131,10 @@ class _Reader:
         word = self._text(at)
         return word[:1].isalpha() and word not in self.vocabulary.words["stop"] and self.tokens[at].number is None
 
+    def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
+        """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
+        return measures.phrase_at(self.tokens, at, table)
+
     def _is_hyphened(self, start: int, end: int) -> bool:
         """True if a hyphen joins the words to one beside them."""
         before = start > 1 and self._text(start - 1) == "-" and self.tokens[start].glued
@@ -153,9 +157,9 @@ class _Reader:
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
-        phrase = measures.phrase_at(self.tokens, at, self.vocabulary.before)
+        phrase = self._phrase(at, self.vocabulary.before)
         negated = phrase is None and self._is(at, "negation")
-        phrase = phrase or measures.phrase_at(self.tokens, at + negated, self.vocabulary.before)
+        phrase = phrase or self._phrase(at + negated, self.vocabulary.before)
         if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None
         said, behind = phrase
@@ -165,8 +169,7 @@ class _Reader:
             return None
         number = self._skip(behind, "filler", _FILLERS)
         sized = self._is(number, "size")
-        number += sized
-        measure = measure_at(self.tokens, number) or measures.date_at(self.tokens, number)
+        measure = measures.bound_at(self.tokens, number + sized)
         if measure is None:
             return None
         said = said._replace(subject="size") if sized else said
@@ -189,7 +192,7 @@ class _Reader:
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
-            onwards = measures.phrase_at(self.tokens, end, phrases.ONWARDS)
+            onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
                 return self._make_dates(start, onwards[1], {bound: measure.number}, None, "date")
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
@@ -247,12 +250,10 @@ class _Reader:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
         word, words = self.tokens[at].text, self.vocabulary.words
         opened, ranged = word in words["opening"], word in words["range"]
-        begin = self._skip(at + (opened or ranged), "filler", 1)
-        first = measure_at(self.tokens, begin) or measures.date_at(self.tokens, begin)
+        first = measures.bound_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
-        begin = first.end + 1
-        second = measure_at(self.tokens, begin) or measures.date_at(self.tokens, begin)
+        second = measures.bound_at(self.tokens, first.end + 1)
         if second is None or first.number > second.number * (1 if first.unit == second.unit else 1e6):
             return None
         days = {each.unit == measures.DATE for each in (first, second)}
@@ -283,7 +284,7 @@ class _Reader:
             return None
         unit, end = measure.unit, measure.end
         counted = unit is None and self._is_word(end)
-        behind = measures.phrase_at(self.tokens, end + counted, self.vocabulary.behind)
+        behind = self._phrase(end + counted, self.vocabulary.behind)
         if behind is None:
             return None
         about = sorted(subjects_of(self._text(end))) if counted else []
@@ -306,22 +307,22 @@ class _Reader:
             return None
         if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
             return None
-        if (behind := measures.phrase_at(self.tokens, end, self.vocabulary.behind)) is not None and number is not None:
+        if (behind := self._phrase(end, self.vocabulary.behind)) is not None and number is not None:
             return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
         return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        said, marked = measures.phrase_at(self.tokens, at, self.vocabulary.excluding) or (" case", at)
+        said, marked = self._phrase(at, self.vocabulary.excluding) or (" case", at)
         kind, _, reach = said.partition(" ")
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
         # "No more than" is a limit.
-        if marked == at or measures.phrase_at(self.tokens, marked, self.vocabulary.before) is not None:
+        if marked == at or self._phrase(marked, self.vocabulary.before) is not None:
             return None
         if self._is(at - 1, "either"):
             return None
-        is_name = self._is_hyphened(at, marked) or measures.phrase_at(self.tokens, at, phrases.NAMES) is not None
+        is_name = self._is_hyphened(at, marked) or self._phrase(at, phrases.NAMES) is not None
         if is_name or (kind == "clause" and not self._is_apart(at)):
             return None
         is_behind_noun = self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
@@ -345,7 +346,7 @@ class _Reader:
 
     def _exclusion_behind(self, at: int) -> _Found | None:
         """A word of what is not wanted before an exclusion, and what is wanted somewhere: "deri olmayan çanta"."""
-        phrase = measures.phrase_at(self.tokens, at, self.vocabulary.excluded)
+        phrase = self._phrase(at, self.vocabulary.excluded)
         if phrase is None or not self._is_word(at - 1):
             return None
         wanted = (self._is_word(each) for each in range(len(self.tokens)) if not at - 1 <= each < phrase[1])
@@ -386,9 +387,7 @@ class _Reader:
         """The token behind the words that name what is excluded."""
         end = first
         while self._is_word(end) or (first < end < len(self.tokens) - 1 and self._is_hyphen(end)):
-            if end > first and (
-                self._size(end) is not None or measures.phrase_at(self.tokens, end, self.vocabulary.before) is not None
-            ):
+            if end > first and (self._size(end) is not None or self._phrase(end, self.vocabulary.before) is not None):
                 break
             end += 1
         words = [each for each in range(first, end) if not self._is_hyphen(each) and not self._is_hyphen(each - 1)]
@@ -406,7 +405,7 @@ class _Reader:
             last = min(last, next(nouns, last) + 1)
         end = [*words, end][last]
         also = self._skip(end, "also", 1)
-        if also > end and self._is_word(also) and not measures.phrase_at(self.tokens, end, self.vocabulary.excluding):
+        if also > end and self._is_word(also) and not self._phrase(end, self.vocabulary.excluding):
             return self._end_of_name(also, reach)
         return end
 
@@ -414,7 +413,7 @@ class _Reader:
         return self._text(at) == "-" and self.tokens[at].glued
 
     def _order(self, at: int) -> _Found | None:
-        phrase = measures.phrase_at(self.tokens, at, self.vocabulary.orders)
+        phrase = self._phrase(at, self.vocabulary.orders)
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
         subject, direction = phrase[0]
