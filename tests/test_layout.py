@@ -52,21 +52,21 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 296
+MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
     "schemas": 5103,
     "operators.runtime": 1156,
-    "operators.text": 3132,
-    "operators.mapping": 1408,
-    "operators.ranking": 2464,
+    "operators.text": 3429,
+    "operators.mapping": 1438,
+    "operators.ranking": 2475,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 608,
     "operators.experiments": 483,
     "operators.wire": 667,
-    "operators.query": 3685,
+    "operators.query": 3686,
     "operators.telemetry": 652,
     "operators.clients": 5126,
     "operators.delivery": 4641,

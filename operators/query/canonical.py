@@ -160,11 +160,12 @@ def canonicalise(
     """
     text = nfc(event.text) if event.text and not event.text.isspace() else None
     shape, understood = event.shape, tuple(event.understood or ())
+    now = event.now if event.now is not None else now
     wishes = plan.recipe.stage(Wishes)
     if wishes is None or shape is not QueryShape.SEARCH or event.reflections_only:
         understood = ()
     elif text is not None and event.understood is None:
-        text, understood = read_wishes(text, wishes.kinds, event.lang, plan.wording.languages)
+        text, understood = read_wishes(text, wishes.kinds, event.lang, plan.wording.languages, now)
     elif text is not None:
         text = take_away(text, understood)
     begins = cursor is None or isinstance(cursor.position, PoolSlice)
@@ -178,7 +179,7 @@ def canonicalise(
         namespace,
         text,
         limit=event.page_size,
-        now=event.now if event.now is not None else now,
+        now=now,
         shape=shape,
         cursor=cursor,
         reply=reply,

@@ -8,7 +8,7 @@ Names that begin with an underscore, and the fields by which rankstream works, s
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from operators.ranking.candidate import Payload
 from operators.ranking.run import number as clamp
 from operators.ranking.run import stamp
-from operators.text.dates import today_of
+from operators.text.dates import DAY, EPOCH, today_of
 from operators.text.folding import fold_accents
 from operators.text.measures import (
     DATE,
@@ -25,17 +25,16 @@ from operators.text.measures import (
     Lexeme,
     Measure,
     Unit,
-    day_at,
     is_alike,
     is_year,
     measures_of,
-    number_of,
     subjects_in,
     subjects_of,
     tokenize,
     unit_of,
     words_of,
 )
+from operators.text.periods import day_number, period_at
 from operators.text.phrases import simplify
 from schemas.document import COLUMNS
 from schemas.fields import read_time
@@ -83,7 +82,9 @@ _MATCHES: Final = 32
 """Matches in one text that are read."""
 
 _MOST: Final = 1e300
+_EPOCH: Final = 1970
 _MONTH: Final = len("2021-05")
+_SECONDS_OF_YEAR: Final = 31_556_952
 _SECONDS: Final = 1e8
 _MILLISECONDS: Final = 1e11
 
@@ -240,7 +241,7 @@ class Subject:
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
-            return _day(value.value) if self.unit == DATE else _year(value.value)
+            return _day(value.value, self.limit) if self.unit == DATE else _year(value.value)
         unit = _unit_in(self.names(path))
         number: float | None
         if isinstance(value.value, str):
@@ -406,24 +407,34 @@ def _seconds(number: float) -> float | None:
     return seconds if _SECONDS <= seconds < _MILLISECONDS else None
 
 
-def _day(value: Any) -> float | None:
-    """The day of a date in the unit `date`; of a month or year alone its first."""
-    moment = _moment(value) if _year(value) is not None else None
-    if moment is None:
+def _day(value: Any, limit: Limit | None) -> float | None:
+    """The day of a date in the unit `date`; of a month or year alone the one that comes nearest to fitting a limit."""
+    year = _year(value)
+    if year is None:
         return None
-    return number_of(date.fromordinal(min(max(1, today_of(moment)), date.max.toordinal())))
+    written = isinstance(value, str) and _DATE.match(value)
+    if written and len(value) == _MONTH:
+        first = (year * 100 + int(value[-2:])) * 100
+        first, last = first + 1, first + 31
+    elif written or (not isinstance(value, str) and not is_year(value, 1000)):
+        moment = _moment(value) if written else _seconds(value)
+        return day_number(max(1, today_of(moment))) if moment is not None else None
+    else:
+        first, last = year * 10_000 + 101, year * 10_000 + 1231
+    if limit is None or limit.high is None:
+        return last
+    return max(first, min(last, limit.low if limit.low is not None else first))
 
 
 def _moment(value: Any) -> float | None:
     """The time of a date, in Unix seconds; of a day, month or year alone its beginning."""
-    if isinstance(value, str) and _DATE.match(value):
+    if isinstance(value, str) and (found := _DATE.match(value)) is not None:
         try:
-            return read_time(f"{value}-01" if len(value) == _MONTH else value).timestamp()
+            return read_time(value).timestamp()
         except ValueError:
-            day = day_at(value)
-            return datetime.combine(day, time(), UTC).timestamp() if day is not None else None
-    if (year := _year(value)) is None:
+            period = period_at(found[0], 0, None)
+            return (period.first - EPOCH) * DAY if period is not None else None
+    year = _year(value)
+    if year is None or (not isinstance(value, str) and not is_year(value, 1000)):
         return stamp(value)
-    if isinstance(value, str) or is_year(value, 1000):
-        return datetime(int(year), 1, 1, tzinfo=UTC).timestamp()
-    return _seconds(value)
+    return (year - _EPOCH) * _SECONDS_OF_YEAR

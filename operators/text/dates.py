@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 DAY: Final = 86_400.0
 """Seconds of a day."""
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
+EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class NamedTime(NamedTuple):
 
 def today_of(now: float) -> int:
     """The ordinal of the UTC day of a time in Unix seconds."""
-    return int(now // DAY) + _EPOCH
+    return int(now // DAY) + EPOCH
 
 
 class _Calendar(NamedTuple):
@@ -57,7 +57,7 @@ class _Calendar(NamedTuple):
         if months >= 10_000 * 12:
             return math.inf
         last = date(months // 12, months % 12 + 1, 1).toordinal() if self.months else middle.toordinal() + 1
-        return (last - _EPOCH) * DAY
+        return (last - EPOCH) * DAY
 
 
 _MONTHS: Final = (
@@ -88,9 +88,9 @@ def _number(table: str, first: int, step: int) -> Mapping[str, int]:
     return {name: first + step * row for row, names in enumerate(table.split()) for name in names.split("|")}
 
 
-_MONTH_OF: Final = [_number(table, 1, 1) for table in _MONTHS]
+MONTH_OF: Final = [_number(table, 1, 1) for table in _MONTHS]
 _SEASON_OF: Final = [_number(table, 1, 3) for table in _SEASONS]
-_NUMBER_OF: Final = {name: number for names in (*_MONTH_OF, *_SEASON_OF) for name, number in names.items()}
+_NUMBER_OF: Final = {name: number for names in (*MONTH_OF, *_SEASON_OF) for name, number in names.items()}
 
 NAMES: Final = frozenset(_NUMBER_OF)
 """Names of months and seasons."""
@@ -98,18 +98,18 @@ NAMES: Final = frozenset(_NUMBER_OF)
 _LEAP_GAP: Final = 8
 """29 February can be this many years away: no year between 1896 and 1904 has one."""
 
-_YEAR: Final = r"(?P<year>[0-9]{4})\b"
-_OF_NOW: Final = "(?P<year>19[0-9]{2}|20[0-9]{2}|2100)"
+YEAR: Final = r"(?P<year>[0-9]{4})\b"
+OF_NOW: Final = "(?P<year>19[0-9]{2}|20[0-9]{2}|2100)"
 # "10:30 May", "1.7 May" and "march 7.5 miles" hold no day.
 _DAY: Final = r"(?<![0-9][.,:])(?P<day{}>[0-9]{{1,2}})(?:st|nd|rd|th|er)?\b(?![.:][0-9])"
 # Only a day may be "in" its year: people "march in 2022".
-_OF: Final = "(?: ?, ?| (?:of |de )?)"
-_OF_OR_IN: Final = "(?: ?, ?| (?:of |de |in )?)"
+OF: Final = "(?: ?, ?| (?:of |de )?)"
+OF_OR_IN: Final = "(?: ?, ?| (?:of |de |in )?)"
 
 
-def _day_and_month() -> str:
+def day_and_month() -> str:
     """The pattern of a day and its month: its groups are `name` or `name_1` and so on, and `day` likewise."""
-    english, german, french = ("|".join(names) for names in _MONTH_OF)
+    english, german, french = ("|".join(names) for names in MONTH_OF)
     # The number of a day in German has a point.
     before = rf"{_DAY.format('')}(?:\. (?P<name>{german})| (?:of |de )?(?P<name_1>{english}|{german}|{french}))\b\.?"
     return rf"\b(?:{before}|(?P<name_2>{english})\b\.? (?:the )?{_DAY.format('_1')})"
@@ -120,7 +120,7 @@ def _periods(tables: Sequence[Mapping[str, int]], tolerance: int, months: int, f
     # Short names of months ("mar") need a day.
     whole = [[name for name in names if len(name) > 3 or name in ("may", "mai", "ete")] for names in tables]
     every = "|".join(name for names in whole for name in names)
-    yield _Calendar(re.compile(rf"\b(?P<name>{every})\b{_OF}{_YEAR}"), tolerance, months)
+    yield _Calendar(re.compile(rf"\b(?P<name>{every})\b{OF}{YEAR}"), tolerance, months)
     for names, before in zip(whole, _BEFORE, strict=True):
         pattern = rf"\b{''.join(before[:further])}(?P<name>{'|'.join(names)})\b"
         yield _Calendar(re.compile(pattern), tolerance, months)
@@ -129,15 +129,15 @@ def _periods(tables: Sequence[Mapping[str, int]], tolerance: int, months: int, f
 
 _CALENDAR: Final = (
     _Calendar(re.compile(r"(?<![0-9])(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?![0-9])"), 2),
-    _Calendar(re.compile(rf"{_day_and_month()}{_OF_OR_IN}{_YEAR}"), 2),
-    _Calendar(re.compile(_day_and_month()), 2),
-    *_periods(_MONTH_OF, 15, 1, 1),
+    _Calendar(re.compile(rf"{day_and_month()}{OF_OR_IN}{YEAR}"), 2),
+    _Calendar(re.compile(day_and_month()), 2),
+    *_periods(MONTH_OF, 15, 1, 1),
     *_periods(_SEASON_OF, 45, 2, 2),
-    _Calendar(re.compile(rf"\b(?:in|during|since|im jahre?|en|depuis|seit) {_OF_NOW}\b(?![-/.][0-9])"), 120, 6),
+    _Calendar(re.compile(rf"\b(?:in|during|since|im jahre?|en|depuis|seit) {OF_NOW}\b(?![-/.][0-9])"), 120, 6),
 )
 """The first whose pattern matches counts."""
 
-_BARE_YEAR: Final = _Calendar(re.compile(rf"(?<![\w.,:/-]){_OF_NOW}(?![\w:/-]|[.,][0-9])"), 120, 6)
+_BARE_YEAR: Final = _Calendar(re.compile(rf"(?<![\w.,:/-]){OF_NOW}(?![\w:/-]|[.,][0-9])"), 120, 6)
 _SINCE: Final = ("since", "seit", "depuis")
 
 
@@ -167,12 +167,12 @@ def _middle(parts: Mapping[str, str], today: date) -> date | None:
         month, middle = int(parts.get("month", 7)), 1
     day = int(parts.get("day", middle))
     if year := parts.get("year"):
-        return _make_date(int(year), month, day)
-    past = (_make_date(today.year - back, month, day) for back in range(_LEAP_GAP + 1))
+        return make_date(int(year), month, day)
+    past = (make_date(today.year - back, month, day) for back in range(_LEAP_GAP + 1))
     return next((found for found in past if found and found <= today), None)
 
 
-def _make_date(year: int, month: int, day: int) -> date | None:
+def make_date(year: int, month: int, day: int) -> date | None:
     """The date, None for one that the calendar does not have."""
     try:
         return date(year, month, day)

@@ -9,7 +9,6 @@ Promises:
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Final, NamedTuple
@@ -222,12 +221,6 @@ YEAR: Final = Unit("year", "year", 1.0)
 DATE: Final = Unit("date", "date", 1.0)
 """A day as a number: year * 10,000 + month * 100 + day."""
 
-TIMES: Final = ("created", "updated", "published", "due", "date")
-"""Subjects that are times of documents."""
-
-_DAY: Final = re.compile(r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})")
-_POINTED: Final = re.compile(r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})")
-
 _BY_NAME: Final = {unit.name: unit for unit in (*UNITS.values(), YEAR, DATE)}
 
 
@@ -317,21 +310,6 @@ def phrase_at(tokens: Sequence[Lexeme], at: int, table: Phrases[Meaning]) -> tup
     return None
 
 
-def day_at(text: str) -> date | None:
-    """The day that a text begins with: "2026-06-01" or "1.6.2026"."""
-    if (found := _DAY.match(text) or _POINTED.match(text)) is None:
-        return None
-    try:
-        return date(int(found["year"]), int(found["month"]), int(found["day"]))
-    except ValueError:
-        return None
-
-
-def number_of(day: date) -> float:
-    """A day in the unit `date`."""
-    return float(day.year * 10_000 + day.month * 100 + day.day)
-
-
 def unit_at(tokens: Sequence[Lexeme], at: int) -> tuple[Unit | None, int]:
     """The unit that begins at this token, the longest, and the token behind it."""
     for size in (3, 2, 1):
@@ -352,14 +330,6 @@ def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
         return None
     unit, end = unit_at(tokens, at + 1)
     return Measure(number, unit, at, end)
-
-
-def bound_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
-    """The number at this token, or the day."""
-    if (found := measure_at(tokens, at)) is None and at < len(tokens):
-        day = day_at(tokens[at].text)
-        found = Measure(number_of(day), DATE, at, at + 1) if day is not None else None
-    return found
 
 
 def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:

@@ -223,12 +223,17 @@ def _by_head() -> Mapping[str, Sequence[_Rule]]:
 
 
 _RULES: Final = _by_head()
-_TELLING: Final = {word for name in ("{unit}", "{weekday}") for phrase in _SLOTS[name] for word in phrase}.union(
+TELLING: Final = {word for name in ("{unit}", "{weekday}") for phrase in _SLOTS[name] for word in phrase}.union(
     rule.words[-1] for rule in _rules() if _SLOTS.keys().isdisjoint(rule.words)
 )
 """Words of which each rule's phrases have one: of units and days, or the last word of a phrase without slots."""
+HEADS: Final = frozenset(_RULES).union(phrase[0] for phrase in _SLOTS["{weekday}"])
+"""Words with which a relative time or a day of the week begins, without digits."""
 
 _LONGEST: Final = max(len(phrase) for slot in _SLOTS.values() for phrase in slot)
+_OVER: Final = 1.2
+"""Units to the next one of the calendar, from the beginning of one: months have up to 31 days."""
+
 _WORDS: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|\w+|[^\w\s]")
 _YEAR: Final = re.compile("[0-9]{4}")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
@@ -245,7 +250,7 @@ def find_time(query: str, now: float, *, bare_year: bool = False) -> NamedTime |
     text = fold_accents(query.upper().lower()).replace("\u2019", "'")
     words = _WORDS.findall(_HYPHENS.sub(" ", text))
     # Most texts have none of the words that tell of a time, and no date lacks a name or a year.
-    relative = _relative(words, now) if not _TELLING.isdisjoint(words) else None
+    relative = _relative(words, now) if not TELLING.isdisjoint(words) else None
     if relative is not None or (NAMES.isdisjoint(words) and _YEAR.search(text) is None):
         return relative
     return named_date(" ".join(text.split()), now, bare_year=bare_year)
@@ -258,6 +263,20 @@ def _relative(words: Sequence[str], now: float) -> NamedTime | None:
             said = _read(kind, slots, today)
             return NamedTime(" ".join(words[start:end]), said, now - (said.days - said.tolerance) * DAY)
     return None
+
+
+def relative_period(text: str, today: date) -> tuple[int, int, int, bool] | None:
+    """The length of the longest relative time that a folded text begins with, and its first and last day as ordinals:
+    by the calendar where it names a unit of it, or else within its tolerance. False: it is a day of the week, the
+    latest that has begun.
+    """
+    found = list(_WORDS.finditer(_HYPHENS.sub(lambda signs: " " * len(signs[0]), text)))
+    words = [each[0] for each in found]
+    for end, slots, kind in _matches(words, 0):
+        return found[end - 1].end(), *_days_of(kind, slots, today), True
+    weekday = _SLOTS["{weekday}"].get(tuple(words[:1]), ())
+    day = today.toordinal() - min(((today.weekday() - each) % 7 for each in weekday), default=0)
+    return (found[0].end(), day, day, False) if weekday and day > 0 else None
 
 
 def _matches(words: Sequence[str], start: int) -> Iterator[tuple[int, list[Any], str]]:
@@ -315,7 +334,7 @@ def _read(kind: str, slots: Sequence[Any], today: date) -> TemporalExpression:
         case "last but one":
             return TemporalExpression(round(2 * slots[0].days), slots[0].one)
         case "within":
-            return _until_now(slots[-1].days * (slots[0].number if len(slots) == 2 else 1))
+            return _until_now(_length(slots))
         case "within few":
             return _until_now(3 * slots[0].days)
         case "this":
@@ -327,12 +346,39 @@ def _read(kind: str, slots: Sequence[Any], today: date) -> TemporalExpression:
     return TemporalExpression(int(days), int(tolerance))
 
 
+def _days_of(kind: str, slots: Sequence[Any], today: date) -> tuple[int, int]:
+    now, said = today.toordinal(), _read(kind, slots, today)
+    first, last = now - said.days - said.tolerance, now - max(0, said.days - said.tolerance)
+    match kind:
+        case "last" | "this" if slots[0].name != "fortnight":
+            unit = slots[0]
+            first = _begin(unit.name, today).toordinal()
+            later = date.fromordinal(min(first + int(unit.days * _OVER), date.max.toordinal()))
+            last = max(first, _begin(unit.name, later).toordinal() - 1)
+            if kind == "last":
+                first, last = _begin(unit.name, date.fromordinal(max(1, first - 1))).toordinal(), first - 1
+        case "within":
+            first = now - math.ceil(_length(slots))
+        case "weekday":
+            last = now - (today.weekday() - slots[0][-1] - 1) % 7 - 1
+            first = last - len(slots[0]) + 1
+        case "0 1" | "1 1" | "2 1":
+            first = last = now - said.days
+    return max(1, first), max(1, last)
+
+
 def _ago(count: _Count, unit: _Unit) -> TemporalExpression:
     number, kind = count
     tolerance = unit.one * 2 / 3 if kind == "half" else getattr(unit, kind)
     if unit.grows and kind in ("some", "few"):
         tolerance *= max(number, 1)
     return TemporalExpression(int(number * unit.days), max(1, int(tolerance)))
+
+
+def _length(slots: Sequence[Any]) -> float:
+    """The days of a unit, or of a count of it."""
+    days: float = slots[-1].days * (slots[0].number if len(slots) == 2 else 1)
+    return days
 
 
 def _until_now(days: float) -> TemporalExpression:

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from operators.text import measures, phrases
+from operators.text.date_limits import FIRST_WORDS, DateReader
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
@@ -57,16 +58,19 @@ def read_wishes(
     kinds: Collection[str] = ("limit", "exclusion", "order"),
     lang: str | None = None,
     at_home: Collection[str] = (),
+    now: float | None = None,
 ) -> Read:
     """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text.
 
-    `lang` is the language of the text, if it is known, and those in `at_home` are the collection's.
+    `lang` is the language of the text, if it is known, and those in `at_home` are the collection's. `now` is the
+    query's clock in Unix seconds: without it "last week" is none.
     """
     if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
     tokens = tokenize(text)
     vocabulary = choose({*map(itemgetter(0), tokens)}, text, lang, at_home)
-    reader, (_, first_words) = _Reader(text, tokens, vocabulary), _find_openings(vocabulary)
+    reader = _Reader(text, tokens, vocabulary, DateReader(tokens, vocabulary.before, now))
+    _, first_words = _find_openings(vocabulary)
     found: list[_Found] = []
     at = 0
     while at < len(reader.tokens) and len(found) < MAX_WISHES:
@@ -103,6 +107,7 @@ class _Reader:
     text: str
     tokens: Sequence[Lexeme]
     vocabulary: Vocabulary
+    dates: DateReader
 
     def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
         """The wish that begins at a token; the words before `least` are another one's."""
@@ -148,12 +153,17 @@ class _Reader:
 
     def _with_connectors(self, start: int, least: int) -> int:
         """The first token of the words that lead to a limit, such as "released" or "with"."""
-        if start > least and self._names_time(start - 1) and start - 1 > 0:
+        if start > least and "date" in subjects_of(self._text(start - 1)) and start - 1 > 0:
             start -= 1
         for _ in range(_CONNECTORS):
             if start - 1 >= max(least, 1) and self._is(start - 1, "connector"):
                 start -= 1
         return start - 1 if start - 1 == least > 0 and self._is(least, "also") else start
+
+    def _date(self, at: int) -> _Found | None:
+        """Days or years in words: "created since May", "after 2026-06-01"."""
+        found = self.dates.read(at)
+        return found and _Found(at, found.end, _limit(found.bounds, found.unit, [found.about]))
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
@@ -169,7 +179,7 @@ class _Reader:
             return None
         number = self._skip(behind, "filler", _FILLERS)
         sized = self._is(number, "size")
-        measure = measures.bound_at(self.tokens, number + sized)
+        measure = measure_at(self.tokens, number + sized)
         if measure is None:
             return None
         said = said._replace(subject="size") if sized else said
@@ -179,22 +189,19 @@ class _Reader:
         end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
         named, dated = self._subject_before(start, unit), said.subject == "date" or said.strength == "moment"
         may_date = dated or (said.strength == "since" and not named)
-        is_date = unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900)
-        if is_date or unit == measures.DATE:
-            end += self._names_time(end)
-            told = self._is_word(end) or (said.strength, said.bound) == ("moment", "gte")
-            told |= unit == measures.DATE and (not dated or self._is(0, "question"))
-            if said.subject != "date" and told and not (self._names_time(start - 1) or self._names_time(end - 1)):
-                # "The economy after 2008 crisis", "mayor since 2021" and "valid until 2026-06-01" name events.
+        if unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
+            is_event = self._is_word(end) or (said.strength, said.bound) == ("moment", "gte")
+            if said.subject != "date" and is_event and "date" not in subjects_of(self._text(start - 1)):
+                # "The economy after 2008 crisis" and "mayor since 2021" name events.
                 return None
-            return self._make_dates(start, end, {bound: measure.number}, unit, "date" if dated else "")
+            return self._make_years(start, end, {bound: measure.number}, dated=dated)
         if said.strength == "moment":
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
             onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
-                return self._make_dates(start, onwards[1], {bound: measure.number}, None, "date")
+                return self._make_years(start, onwards[1], {bound: measure.number}, dated=True)
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
                 return None
         if said.subject == "date":
@@ -215,14 +222,10 @@ class _Reader:
             about = [self._text(end)] if counted else []
         return _Found(start, end, _limit({bound: measure.number}, unit, about))
 
-    def _names_time(self, at: int) -> bool:
-        return not subjects_of(self._text(at)).isdisjoint(measures.TIMES)
-
-    def _make_dates(self, start: int, end: int, bounds: dict[Bound, float], unit: Unit | None, about: str) -> _Found:
-        """A limit by days, or by years: one of these that no word says to be about dates may be one of amounts."""
-        said = frozenset().union(*(subjects_of(self._text(each)) for each in range(start - 1, end)))
-        about = next((each for each in measures.TIMES if each in said), "date" if unit else about)
-        return _Found(start, end, _limit(bounds, unit or YEAR, [about] if about else []))
+    def _make_years(self, start: int, end: int, bounds: dict[Bound, float], *, dated: bool) -> _Found:
+        """A limit by years; one that no word says to be about dates may be one of amounts."""
+        dated = dated or any("date" in subjects_of(self._text(each)) for each in range(start - 1, end))
+        return _Found(start, end, _limit(bounds, YEAR, ["date"] if dated else []))
 
     def _subject(self, end: int, unit: Unit | None) -> tuple[int, list[str]]:
         """The subject that is named behind a number and its unit: "cm wide", "GB of memory", "players"."""
@@ -250,14 +253,11 @@ class _Reader:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
         word, words = self.tokens[at].text, self.vocabulary.words
         opened, ranged = word in words["opening"], word in words["range"]
-        first = measures.bound_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
+        first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None
-        second = measures.bound_at(self.tokens, first.end + 1)
+        second = measure_at(self.tokens, first.end + 1)
         if second is None or first.number > second.number * (1 if first.unit == second.unit else 1e6):
-            return None
-        days = {each.unit == measures.DATE for each in (first, second)}
-        if True in days and (False in days or (ranged and not self._names_time(at - 1))):
             return None
         unit, low = second.unit or first.unit, first.number
         if first.unit is not None and unit is not None and first.unit != unit:
@@ -269,8 +269,8 @@ class _Reader:
             return None
         bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
         named = self._subject_before(at, unit)
-        if unit == measures.DATE or (unit is None and not named and is_year(low) and is_year(second.number)):
-            return self._make_dates(at, second.end, bounds, unit, "")
+        if unit is None and not named and is_year(low) and is_year(second.number):
+            return self._make_years(at, second.end, bounds, dated=False)
         end, about = self._subject(second.end, unit)
         about = about or named
         if unit is None and not about and (ranged or self._is_word(end)):
@@ -295,7 +295,7 @@ class _Reader:
         if unit is None and not about:
             if not is_year(measure.number):
                 return None
-            return self._make_dates(at, behind[1], {behind[0]: measure.number}, None, "")
+            return self._make_years(at, behind[1], {behind[0]: measure.number}, dated=False)
         return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
 
     def _size(self, at: int) -> _Found | None:
@@ -433,6 +433,7 @@ def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
     """
     words = of.words
     openings: list[_Opening] = [
+        ("limit", _Reader._date, FIRST_WORDS | of.before.firsts),
         ("limit", _Reader._range, _AMOUNTS.union(words["opening"], words["range"], words["filler"])),
         ("limit", _Reader._limit, words["negation"] | of.before.firsts),
         ("limit", _Reader._limit_behind, _AMOUNTS),

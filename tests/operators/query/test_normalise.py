@@ -19,7 +19,7 @@ from operators.query.lookup import MOST_SEEN
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
 from schemas.errors import ConfigError, DeadLetterClass, InputError
-from schemas.query import QueryEvent
+from schemas.query import Limit, QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy, load
@@ -306,6 +306,18 @@ def test_wishes_are_taken_away_from_the_text() -> None:
     assert understood(text=text, post=False) == (text, [])
     assert understood(text=f'"lamp" {text}') == (f'"lamp" {text}', [])
     assert understood(text="under 50 euro") == ("under 50 euro", ["under 50 euro"])
+
+
+def test_a_relative_date_is_of_the_clock_of_the_query() -> None:
+    """Its days are in the wish, so that an answer is kept for the queries of the same day alone."""
+    event, day = QueryEvent(query_id="q", text="notes updated yesterday"), 1_786_492_800.0
+    early, late, after = (NORMALISE(event, (), "queries", day + each) for each in (0.0, 86_399.0, 86_400.0))
+    (wish,) = early.query.understood
+    assert isinstance(wish, Limit)
+    assert (wish.gte, wish.lte, wish.unit, early.query.text) == (20_260_811, 20_260_811, "date", "notes")
+    assert key_of(early) == key_of(late) != key_of(after)
+    again = normalised(text="notes updated yesterday", now=day + 86_400.0)
+    assert again.query.understood == after.query.understood != early.query.understood
 
 
 def test_wishes_without_a_stage_are_warned_of() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.text.measures import is_alike, measures_of, names, tokenize
 from operators.text.phrases import BEFORE, BEHIND, EXCLUDING, ORDERS
 from operators.text.wishes import read_wishes, take_away
 from operators.text.words import words
@@ -23,7 +24,7 @@ def said(wish: Wish) -> str:
         return f"- {wish.without}"
     if isinstance(wish, Order):
         return f"{wish.direction} {' '.join(wish.about)}"
-    bounds = [f"{sign}{getattr(wish, name):.10g}" for name, sign in SIGNS.items() if getattr(wish, name) is not None]
+    bounds = [f"{sign}{getattr(wish, name):g}" for name, sign in SIGNS.items() if getattr(wish, name) is not None]
     exact = [f"={wish.value}"] if wish.value is not None else []
     return " ".join([*bounds, *exact, *([wish.unit] if wish.unit else []), *wish.about])
 
@@ -143,13 +144,6 @@ READ: Final[list[tuple[str, ...]]] = [
     ("Zelt für mehr als 3 Personen", "Zelt Personen", ">3 people"),
     ("appartement de 3 pièces minimum", "appartement", ">=3 rooms"),
     ("voiture après 2015", "voiture", ">2015 year date"),
-    ("slow tickets after 2026-06-01", "slow tickets", ">20260601 date date"),
-    ("tickets created after 2026-06-01", "tickets", ">20260601 date created"),
-    ("tickets created between 2026-05-01 and 31.5.2026", "tickets", ">=20260501 <=20260531 date created"),
-    ("tickets older than 1.6.2026", "tickets", "<20260601 date date"),
-    ("Tickets nach 2026-06-01 erstellt", "Tickets", ">20260601 date created"),
-    ("bills due until 2026-06-01", "bills", "<=20260601 date due"),
-    ("billets avant le 1.6.2026", "billets", "<20260601 date date"),
     ("Auto Baujahr ab 2018", "Auto", ">=2018 year date"),
     ("smartphone bis 300€", "smartphone", "<=300 EUR"),
     ("headphones 100 euro or less", "headphones", "<=100 EUR"),
@@ -275,15 +269,6 @@ NONE: Final = [
     "model no XJ9 charger",
     "economy after 2008 crisis",
     "mayor since 2021",
-    "mayor since 2021-05-01",
-    "coupon valid until 2026-06-01",
-    "what happened after 2026-06-01",
-    "created after 2026-02-30",
-    "created after 2026-06",
-    "created between 2026 and 2026-06-01",
-    "hotel from 2026-06-01 to 2026-06-05",
-    "tickets 2026-06-01",
-    "tickets created last week",
     "python version at least 3.10",
     "version below 4.1",
     "ready or not here I come",
@@ -415,6 +400,42 @@ def test_long_texts_are_read(unit: str) -> None:
     wishes = read_wishes(unit * sized(500, nightly=50_000)).wishes
     assert len(wishes) <= 16
     assert all(len(each.words) <= 512 for each in wishes)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1,5 kg and .5 l", [(1.5, "kg"), (0.5, "l")]),
+        (
+            "1.200 euro, 1,200.50 euro, 1'200 CHF, 12 500 €",
+            [(1200, "EUR"), (1200.5, "EUR"), (1200, "CHF"), (12500, "EUR")],
+        ),
+        ("€99 or $1k", [(99, "EUR"), (1000, "USD")]),
+        ("2 to 4 m, 20-40 cm", [(2, "m"), (4, "m"), (20, "cm"), (40, "cm")]),
+        ("m8 5x60 1440p v1.2.3 kt4471b", []),
+        ("Windows 11 512 GB", [(11, None), (512, "GB")]),
+        ("96 square metres, 80 m², 10 km/h", [(96, "m²"), (80, "m²"), (10, "km/h")]),
+        ("four rooms, drei Zimmer", [(4, None), (3, None)]),
+        ("04'100 kg, 0.100.250 l, 0 300 cm", [(4.1, "kg"), (0.10025, "l"), (0.3, "cm")]),
+    ],
+)
+def test_measures_by_hand(text: str, numbers: list[tuple[float, str | None]]) -> None:
+    """Numbers with their units, in the spellings of three languages."""
+    found = [(each.number, each.unit and each.unit.name) for each in measures_of(tokenize(text))]
+    assert found == numbers
+
+
+def test_words_are_alike_by_their_stems() -> None:
+    """Endings of inflection make no difference; a compound names its parts, if these are long enough."""
+    assert is_alike("onions", "onion")
+    assert is_alike("batteries", "battery")
+    assert is_alike("oeufs", "oeuf")
+    assert not is_alike("car", "card")
+    assert not is_alike("rust", "trust")
+    assert names("ladekabel", "kabel")
+    assert names("rohrzucker", "zucker")
+    assert not names("corner", "corn")
+    assert not names("sugar", "sugarcane")
 
 
 def test_the_tables_agree() -> None:
