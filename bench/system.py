@@ -66,7 +66,6 @@ _SHARD: Final = Path("collections", "documents", "shard")
 _NOT_CACHED: Final = {
     "cache": {"exact_mib": 0, "semantic_mib": 0},
     "embedder": {"cache_mib": 0},
-    "rerank": {"cache": 0},
 }
 _AS_BY_HAND: Final = {
     "recipes": {"plain": {"stages": [{"rrf": {"k": 60}}, "rerank"]}},
@@ -144,12 +143,14 @@ def subjects(setup: Setup, candidates: int, names: Sequence[str]) -> list[Subjec
     # One query a call: a cross-encoder's calls are counted in documents, the others in queries.
     alone = candidates if setup.cross_encoder is not None else 1
     unbatched = {"embedder": {"max_batch": 1}, "qdrant": {"max_batch": 1}, "rerank": {"max_batch": alone}}
+    # Late interaction keeps no scores.
+    plain = _NOT_CACHED if setup.cross_encoder is None else merge_objects(_NOT_CACHED, {"rerank": {"cache": 0}})
     precisions = {BY_HAND: chosen("auto"), FLOAT32: chosen("float32")}
     changes: dict[str, Mapping[str, Any]] = {
-        FLOW: _NOT_CACHED,
-        PLAIN: merge_objects(_NOT_CACHED, _AS_BY_HAND),
-        ALONE: merge_objects(_NOT_CACHED, unbatched),
-        ONE_THREAD: {**_NOT_CACHED, "threads": 1},
+        FLOW: plain,
+        PLAIN: merge_objects(plain, _AS_BY_HAND),
+        ALONE: merge_objects(plain, unbatched),
+        ONE_THREAD: {**plain, "threads": 1},
     }
     launches: dict[str, Callable[[Surroundings], Launch]] = {
         **{name: functools.partial(_peer, setup, candidates, bits_of(each)) for name, each in precisions.items()},

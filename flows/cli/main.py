@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from flows.cli.output import out, say, stderr
-from operators.telemetry import remove_invalid
+from operators.telemetry import remove_absent_propagators
 from schemas.errors import ConfigError, RankstreamError
 
 _NAME: Final = "rankstream"
@@ -99,7 +99,7 @@ def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Calla
 
 def run_command_line() -> None:
     """Run the command line; a failure is one line, not a traceback."""
-    remove_invalid(os.environ)
+    remove_absent_propagators(os.environ)
     # To import a command takes longer than many commands take.
     named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     app = command_line([named]) if named in COMMANDS else command_line(load=outline)

@@ -1,8 +1,8 @@
 """Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace.
 
-What fails again and again is said when it begins, and then once a minute with how often: it is about the chatter of the
-Kafka clients, our own failures that are retried, and traces and metrics that are not exported. Every other line is
-printed.
+What comes again and again is said when it begins, and then once a minute with how often: the chatter of the Kafka
+clients, our own failures that are retried, what we count (dead letters, failures of backends), and traces and metrics
+that are not exported. Every other line is printed.
 """
 
 import logging
@@ -16,7 +16,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from operators.telemetry import ignored
+from operators.telemetry import absent_propagators
 from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
@@ -27,6 +27,10 @@ KINDS: Final = 256
 """The number of kinds that are told apart; the oldest makes room."""
 
 _NUMBER: Final = re.compile(r"\d+")
+_COUNT: Final = "count"
+_KIND: Final = ("event", "reason", "error", "backend", "collection", "class", "stage", "topic")
+"""The values by which our own events are of one kind; numbers in them don't count."""
+
 _CONNECTIONS: Final = "kafka.net"
 """One broken connection is several lines of these loggers."""
 _EXPORT: Final = "operators.telemetry.export"
@@ -34,7 +38,10 @@ _EXPORT: Final = "operators.telemetry.export"
 
 
 class Repeats(logging.Filter):
-    """Lets the first record of a kind through, then one in INTERVAL, which says in `repeated` how many there were."""
+    """Lets the first record of a kind through, then one in INTERVAL, which says in `repeated` how many there were.
+
+    What a record counts itself, in its `count`, is summed up there.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -48,17 +55,19 @@ class Repeats(logging.Filter):
             return True
         now = self._clock()
         said, unsaid = self._said.pop(kind, (None, 0))
+        event = record.msg if isinstance(record.msg, dict) else None
+        count = event.get(_COUNT) if event is not None else None
         if said is not None and now - said < INTERVAL:
-            self._said[kind] = said, unsaid + 1
+            self._said[kind] = said, unsaid + (count or 1)
             return False
         if len(self._said) == KINDS:
             del self._said[next(iter(self._said))]
         self._said[kind] = now, 0
         if unsaid:
-            if isinstance(record.msg, dict):
-                record.msg["repeated"] = unsaid
-            else:
+            if event is None:
                 record.repeated = unsaid
+            else:
+                event["repeated" if count is None else _COUNT] = (count or 0) + unsaid
         return True
 
 
@@ -68,13 +77,11 @@ def _is_of_client(record: logging.LogRecord) -> bool:
 
 def _kind(record: logging.LogRecord) -> Hashable:
     """The kind of a record; None if each of them is printed."""
-    if record.levelno < logging.WARNING:
-        return None
-    if isinstance(record.msg, dict):
-        event = record.msg
-        words = event.get("event"), _NUMBER.sub("0", str(event.get("reason")))
-        return (record.name, *words) if "retry_in_s" in event or record.name == _EXPORT else None
-    if not _is_of_client(record) and record.name != SPANS_DROPPED:
+    if isinstance(event := record.msg, dict):
+        if _COUNT not in event and "retry_in_s" not in event and record.name != _EXPORT:
+            return None
+        return record.name, *(_NUMBER.sub("0", str(event.get(name))) for name in _KIND)
+    if record.levelno < logging.WARNING or (not _is_of_client(record) and record.name != SPANS_DROPPED):
         return None
     if record.name.startswith(_CONNECTIONS):
         return _CONNECTIONS
@@ -179,6 +186,7 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     chatter = dict.fromkeys(CHATTER, logging.NOTSET) if debugging else CHATTER
     for name, level in {**QUOTING, **chatter, "kafka": clients_level, "httpcore": clients_level}.items():
         logging.getLogger(name).setLevel(level)
-    for name in ignored:
-        structlog.stdlib.get_logger(__name__).warning("invalid values are ignored", variable=name)
-    ignored.clear()
+    if absent_propagators:
+        names = ", ".join(absent_propagators)
+        structlog.stdlib.get_logger(__name__).warning("propagators of traces are not installed", propagators=names)
+        absent_propagators.clear()

@@ -17,7 +17,7 @@ from bytewax.dataflow import Dataflow
 
 from flows.process import health, logs
 from flows.process.supervision import StopSignals
-from operators.telemetry import remove_invalid
+from operators.telemetry import remove_absent_propagators
 from schemas.settings import load
 
 CONFIG: Final = "RANKSTREAM_CONFIG"
@@ -26,7 +26,7 @@ CONFIG: Final = "RANKSTREAM_CONFIG"
 
 def flow() -> Dataflow:
     """The search flow of a new replica, fed until the process ends. Raises ConfigError and DeliveryError."""
-    remove_invalid(os.environ)
+    remove_absent_propagators(os.environ)
     # They import OpenTelemetry's SDK.
     from flows.assembly.clients import InProcess
     from flows.process.replica import search_replica

@@ -1,20 +1,13 @@
 """Calls in parts, of what is too long or was refused; failures of backends, and the log of outages.
 
-- Failures of one kind are logged together: at the first, and then at most once in INTERVAL seconds, with their number
-  since.
-- A lasting kind is an outage from its first failure on. The first success in its scope ends it, any success where it
-  has no scope. The end is logged if the outage was.
-- A kind that isn't lasting, such as the refusal of single requests, has no end.
-- At most KINDS kinds are distinguished. Those that haven't failed for INTERVAL seconds and are no outage make room;
-  while there is none, failures are distinguished by scope and reason only.
+- The failures of one reason are an outage from the first on. The first success in its scope ends it, any success where
+  it has no scope. The refusal of a single request is none.
 """
 
 import asyncio
-import math
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -27,12 +20,6 @@ _FEW: Final = 6
 
 MOST_PARTS: Final = 64
 """Most calls in which a refused one is made again, where calls are dear."""
-
-INTERVAL: Final = 60.0
-
-KINDS: Final = 64
-
-_NUMBER: Final = re.compile(r"\d+")
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -142,78 +129,42 @@ async def bisect(
     return await ask(items) if items else []
 
 
-class _Kind(NamedTuple):
-    """A kind of failure: its words are those of the error, whose numbers don't count.
-
-    A success of `scope` ends the outage; None: any success of the backend.
-    """
-
-    scope: Hashable
-    reason: Reason
-    words: str
-    lasting: bool
-
-
-@dataclass(slots=True)
-class _Noted:
-    latest: float = 0.0
-    logged: float = -math.inf
-    unlogged: int = 0
-
-
 @dataclass(slots=True)
 class _Outage:
     began: float
     failed: int = 0
-    logged: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class OutageLog:
-    """Logs the failures of one backend: the beginning of each outage with its cause, and its end.
+    """Logs the failures of one backend, and the end of each outage.
 
     `fields` name the backend in every line; `subject` names the part of it that a request's path is about. A failure
-    with a status belongs to that part, one without a status to the whole backend.
+    with a status belongs to that part, one without a status to the whole backend. Lines of one kind become one a minute
+    in the log of the process, which sums up their `count`.
     """
 
     fields: Mapping[str, str]
     clock: Callable[[], float]
     subject: Callable[[str], str] = lambda _: ""
-    _noted: dict[_Kind, _Noted] = field(default_factory=dict)
-    _outages: dict[_Kind, _Outage] = field(default_factory=dict)
+    _outages: dict[tuple[Hashable, Reason], _Outage] = field(default_factory=dict)
 
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
-        scope = None if error.status is None else self._scope(path, reads)
-        lasting, now = error.blame is not Blame.REQUEST, self.clock()
-        kind = self._distinct(_Kind(scope, error.reason, _NUMBER.sub("0", str(error)), lasting), now)
-        noted = self._noted.setdefault(kind, _Noted())
-        noted.latest = now
-        noted.unlogged += 1
-        outage = self._outages.setdefault(kind, _Outage(now)) if lasting else _Outage(now)
-        outage.failed += 1
-        if now - noted.logged < INTERVAL:
-            return
-        count, noted.unlogged, noted.logged, outage.logged = noted.unlogged, 0, now, True
-        event = "backend is failing" if lasting else "backend refuses requests"
-        log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
+        event = "backend refuses requests"
+        if error.blame is not Blame.REQUEST:
+            event = "backend is failing"
+            scope = None if error.status is None else self._scope(path, reads)
+            self._outages.setdefault((scope, error.reason), _Outage(self.clock())).failed += 1
+        log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), count=1)
 
     def succeeded(self, path: str = "", *, reads: bool = True) -> None:
         if not self._outages:
             return
         over = {None, self._scope(path, reads)}
-        for kind in [each for each in self._outages if each.scope in over]:
+        for kind in [each for each in self._outages if each[0] in over]:
             outage = self._outages.pop(kind)
-            if outage.logged:
-                after = {"after_s": round(self.clock() - outage.began, 1), "failed": outage.failed}
-                log.info("backend is well again", **self._identify(path), reason=kind.reason.value, **after)
-
-    def _distinct(self, kind: _Kind, now: float) -> _Kind:
-        if kind in self._noted or len(self._noted) < KINDS:
-            return kind
-        for each, noted in list(self._noted.items()):
-            if each not in self._outages and now - noted.latest >= INTERVAL:
-                del self._noted[each]
-        return kind if len(self._noted) < KINDS else kind._replace(words="")
+            after = {"after_s": round(self.clock() - outage.began, 1), "count": outage.failed}
+            log.info("backend is well again", **self._identify(path), reason=kind[1].value, **after)
 
     def _scope(self, path: str, reads: bool) -> Hashable:
         # A key may read what it may not write.

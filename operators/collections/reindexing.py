@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.notes import Generation, generation_of, settings_of
@@ -120,16 +120,12 @@ async def _next(
             return name, generation
 
 
-def _alive(now: float) -> dict[str, Any]:
-    return {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
-
-
 async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
     """The number of documents of each namespace, without those that have expired. Raises BackendError.
 
     Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
     """
-    alive = _alive(now)
+    alive = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}

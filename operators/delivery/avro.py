@@ -6,10 +6,10 @@ Rules:
   timestamps become texts of ISO 8601.
 - `decimal` becomes a number, an integer if it has no decimal places. `uuid` becomes text. Bytes and `fixed` become text
   in base64.
-- A schema is refused that holds itself, has an array of items without bytes, or nests deeper than events may: a few
-  bytes would be a value of any depth, or of any length.
-- A payload is refused, while it is read, once its JSON is sure to be too long: a byte may stand for a record of many
-  names, or for the long symbol of an enum. What is read until then takes a few times the bytes that are allowed.
+- A schema is refused that holds itself, has items or fields without bytes, or nests deeper than events may: a few
+  bytes would be a value of any depth, or of any length. Fields that are always null are left out.
+- A payload may have no more bytes than its JSON may. What is read of it takes 200 bytes of memory for each at most, and
+  the long names and symbols that a byte may stand for are counted before they are written.
 - A payload must be one value of its schema, and end with it. NaN and infinity are refused, as in JSON, and so is a
   decimal that is too large for a number of it.
 """
@@ -17,8 +17,8 @@ Rules:
 import base64
 import io
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -32,35 +32,12 @@ MAX_SCHEMA: Final = 1 << 20
 
 _EMPTY: Final = "null"
 
-_BOUND: Final = "rankstream-bound"
-"""The logical type of all that may be longer in JSON, for which the library calls us with each value."""
-
-_TIME: Final = 10
-"""Characters of the shortest time in JSON."""
-
 _DECIMAL: Final = 512
 """Bytes of the longest decimal."""
 
 
 class NotAvro(ValueError):
     """A schema that cannot be used, or a payload that is not of its schema."""
-
-
-class _Room(threading.local):
-    """The bytes that the rest of a payload may have as JSON."""
-
-    left = 0
-    limit = 0
-
-    def take(self, size: int) -> None:
-        """Take the bytes of a part. Raises InputError `too_large` if there are fewer."""
-        self.left -= size
-        if self.left < 0:
-            self.refuse()
-
-    def refuse(self) -> None:
-        most = self.limit
-        raise InputError(DeadLetterClass.TOO_LARGE, f"value: more than {most} bytes as JSON, expected at most {most}")
 
 
 class AvroSchema:
@@ -73,27 +50,25 @@ class AvroSchema:
         from fastavro import parse_schema, schemaless_reader
 
         named: dict[str, Any] = {}
-        self._room = _Room()
         try:
             for reference in references:
                 parse_schema(orjson.loads(reference), named_schemas=named)
             self._schema = parse_schema(orjson.loads(schema), named_schemas=named)
-            levels = _Bounds(named, self._room).add(self._schema).levels
+            levels = _Check(named).check(self._schema).levels
         except NotAvro:
             raise
         except Exception as error:
             raise NotAvro(f"not a schema of Avro: {type(error).__name__}") from error
         if levels > MAX_DEPTH:
             raise NotAvro(f"its values have {levels} levels of nesting, expected at most {MAX_DEPTH}")
+        _bound_decimals()
         self._read = schemaless_reader
 
     def to_json(self, payload: bytes, max_bytes: int) -> bytes:
         """The payload's value as JSON. Raises NotAvro, and InputError `too_large` for more than `max_bytes`."""
-        room = self._room
-        room.left = room.limit = max_bytes
-        # Short numbers and nulls are shorter in JSON.
-        if (size := len(payload)) > (limit := 2 * max_bytes):
-            raise InputError(DeadLetterClass.TOO_LARGE, f"value: {size} bytes of Avro, expected at most {limit}")
+        room = _Room(max_bytes)
+        if (size := len(payload)) > max_bytes:
+            raise InputError(DeadLetterClass.TOO_LARGE, f"value: {size} bytes of Avro, expected at most {max_bytes}")
         stream = io.BytesIO(payload)
         try:
             value = self._read(stream, self._schema)
@@ -101,17 +76,19 @@ class AvroSchema:
             raise NotAvro(f"not a value of it: {type(error).__name__} at byte {stream.tell()}") from error
         if rest := len(payload) - stream.tell():
             raise NotAvro(f"not a value of it: {rest} bytes are left over")
-        found = orjson.dumps(_plain(value), _in_base64, orjson.OPT_UTC_Z)
-        if len(found) > max_bytes:
-            room.refuse()
+        found = orjson.dumps(_plain(value, room), _in_base64, orjson.OPT_UTC_Z)
+        _Room(max_bytes).take(len(found))
         return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, room: "_Room") -> Any:
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items() if each is not None}
+        room.take(sum(len(name) for name, each in value.items() if each is not None))
+        return {name: _plain(each, room) for name, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(each, room) for each in value]
+    if isinstance(value, str):
+        room.take(len(value))
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         whole = isinstance(exponent, int) and exponent >= 0 and abs(value) < 1 << 63
@@ -121,110 +98,89 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@dataclass
+class _Room:
+    """Counts the characters of a payload's texts, names and symbols: a byte may stand for a long one."""
+
+    limit: int
+    taken: int = 0
+
+    def take(self, size: int) -> None:
+        """Raises InputError `too_large` if there are more than the limit."""
+        self.taken += size
+        if self.taken > self.limit:
+            raise InputError(
+                DeadLetterClass.TOO_LARGE, f"value: more than {self.limit} bytes as JSON, expected at most {self.limit}"
+            )
+
+
 def _in_base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
 class _Size(NamedTuple):
-    """The fewest bytes that a value takes, where 1 stands for any number, and its levels of objects and arrays."""
+    """True if each value takes bytes, and its levels of objects and arrays."""
 
-    least: int
+    has_bytes: bool
     levels: int = 0
 
 
-class _Bounds:
-    """Adds the bound to each part of a schema whose JSON may be longer than its bytes by more than a few times."""
+class _Check:
+    """Checks a schema, and leaves out its fields that are always null."""
 
-    def __init__(self, named: dict[str, Any], room: _Room) -> None:
-        from fastavro.read import LOGICAL_READERS
-
-        self._readers = LOGICAL_READERS
+    def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
-        self._room = room
-        self._known: dict[str, _Size] = {}
-        self._open: set[str] = set()
-        """The records that are looked at."""
+        self._known: dict[str, _Size | None] = {}
+        """The records by name; None: it is looked at."""
 
-    def add(self, schema: Any) -> _Size:
-        """Add the bounds. Raises NotAvro for a schema that is refused."""
+    def check(self, schema: Any) -> _Size:
+        """The size of its values. Raises NotAvro for a schema that is refused."""
         if isinstance(schema, list):
-            sizes = [self.add(each) for each in schema]
-            return _Size(1, max((each.levels for each in sizes), default=0))
+            sizes = [self.check(each) for each in schema]
+            return _Size(True, max((each.levels for each in sizes), default=0))
         if isinstance(schema, str):
             if schema not in self._named:
-                return _Size(int(schema != _EMPTY))
+                return _Size(schema != _EMPTY)
             schema = self._named[schema]
         match schema["type"]:
             case "record" | "error":
                 name = schema["name"]
-                if name in self._open:
-                    raise NotAvro(f"{name} holds itself, which is not read")
                 if name not in self._known:
-                    self._open.add(name)
-                    self._known[name] = self._add_to_fields(schema)
-                    self._open.remove(name)
-                return self._known[name]
-            case "array":
-                items = self.add(schema["items"])
-                if not items.least:
+                    self._known[name] = None
+                    self._known[name] = self._check_fields(schema)
+                if (size := self._known[name]) is None:
+                    raise NotAvro(f"{name} holds itself, which is not read")
+                return size
+            case "array" | "map" as kind:
+                items = self.check(schema["items" if kind == "array" else "values"])
+                if kind == "array" and not items.has_bytes:
                     raise NotAvro("an array has items without bytes, which is not read")
-                # Each item has a character, and a comma or the bracket.
-                self._bound(schema, lambda items: self._room.take(2 * len(items) or 2))
-                return _Size(1, 1 + items.levels)
-            case "map":
-                self._bound(schema, lambda _: self._room.take(2))
-                return _Size(1, 1 + self.add(schema["values"]).levels)
+                return _Size(True, 1 + items.levels)
             case "fixed":
-                self._bound_logical(schema)
-                return _Size(min(1, int(schema["size"])))
-            case "enum":
-                self._bound(schema, lambda symbol: self._room.take(len(symbol) + 2))
-                return _Size(1)
-            case "null" | "boolean" | "int" | "long" | "float" | "double" | "bytes" | "string" as kind:
-                self._bound_logical(schema)
-                return _Size(int(kind != _EMPTY))
+                return _Size(int(schema["size"]) > 0)
+            case "enum" | "null" | "boolean" | "int" | "long" | "float" | "double" | "bytes" | "string" as kind:
+                return _Size(kind != _EMPTY)
             case inner:
-                return self.add(inner)
+                return self.check(inner)
 
-    def _add_to_fields(self, schema: dict[str, Any]) -> _Size:
+    def _check_fields(self, schema: dict[str, Any]) -> _Size:
         from fastavro.schema import extract_record_type
 
-        # Fields that are always null would be read for nothing, and have no bytes that bound their number.
         schema["fields"] = [each for each in schema["fields"] if extract_record_type(each["type"]) != _EMPTY]
-        sizes = [self.add(each["type"]) for each in schema["fields"]]
-        written = {each["name"]: len(each["name"]) + len('"":') for each in schema["fields"]}
-
-        def take(value: dict[str, Any]) -> None:
-            self._room.take(2 + sum([written[name] for name, each in value.items() if each is not None]))
-
-        self._bound(schema, take)
-        return _Size(sum(each.least for each in sizes), 1 + max((each.levels for each in sizes), default=0))
-
-    def _bound_logical(self, schema: dict[str, Any]) -> None:
-        """Bound the values of a logical type, which are longer than their bytes if they are times."""
-        kind, logical = schema["type"], schema.get("logicalType")
-        read = self._readers.get(f"{kind}-{logical}")
-        if logical == "decimal" and read is not None:
-            self._bound(schema, _check_decimal, read)
-        elif kind in ("int", "long") and read is not None and logical != _BOUND:
-            self._bound(schema, lambda _: self._room.take(_TIME), read)
-
-    def _bound(
-        self, schema: dict[str, Any], take: Callable[[Any], None], read: Callable[..., Any] | None = None
-    ) -> None:
-        def read_bounded(value: Any, *schemas: Any) -> Any:
-            take(value)
-            return value if read is None else read(value, *schemas)
-
-        schema["logicalType"], schema[_BOUND] = _BOUND, read_bounded
-        self._readers.setdefault(f"{schema['type']}-{_BOUND}", _call)
+        sizes = [self.check(each["type"]) for each in schema["fields"]]
+        if not all(each.has_bytes for each in sizes):
+            raise NotAvro(f"{schema['name']} has a field without bytes, which is not read")
+        return _Size(bool(sizes), 1 + max((each.levels for each in sizes), default=0))
 
 
-def _call(value: Any, schema: Any, *schemas: Any) -> Any:
-    return schema[_BOUND](value, schema, *schemas)
+def _bound_decimals() -> None:
+    """Have the library refuse a decimal that is too long for a number of JSON: its time grows with its square."""
+    from fastavro.read import LOGICAL_READERS
 
+    def read_short(data: bytes, *schemas: Any, read: Any = LOGICAL_READERS["bytes-decimal"]) -> Any:
+        if len(data) > _DECIMAL:
+            raise ValueError(f"a decimal of {len(data)} bytes, expected at most {_DECIMAL}")
+        return read(data, *schemas)
 
-def _check_decimal(data: bytes) -> None:
-    """Refuse a decimal that is too long for a number of JSON: the time that it takes grows with its square."""
-    if len(data) > _DECIMAL:
-        raise ValueError(f"a decimal of {len(data)} bytes, expected at most {_DECIMAL}")
+    if LOGICAL_READERS["bytes-decimal"].__name__ != read_short.__name__:
+        LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = read_short

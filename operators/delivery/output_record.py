@@ -13,6 +13,9 @@ from typing import Final
 from operators.delivery.client import ProducerRecord
 from operators.runtime.batching.policy import by_key
 from operators.wire.message import Cause, Message, Origin, Trace
+from schemas.document import DeletionEvent, DocumentEvent
+from schemas.query import QueryEvent
+from schemas.rule import Rule
 
 _BATCH: Final = 61
 _RECORD: Final = 36
@@ -81,3 +84,13 @@ _DEAD_LETTERS: Final = (RecordForm.DEAD_LETTER, RecordForm.WITHOUT_PAYLOAD)
 def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:
     """The records of each message, in their order."""
     return list(by_key(records, lambda each: each.origin).values())
+
+
+_EVENTS: Final = (QueryEvent, DocumentEvent, DeletionEvent, Rule)
+_FIELDS: Final = frozenset({"key"}).union(*(each.model_fields for each in _EVENTS))
+
+
+def own_field(field: str | None) -> str | None:
+    """The field, as far as an event or a rule has it: any other name is the sender's own words, and for no log."""
+    name = field.partition(".")[0] if field is not None else None
+    return name if name in _FIELDS else None

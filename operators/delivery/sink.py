@@ -12,7 +12,8 @@ Rules:
   tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
 - A record for a place that its query chose, and that can't take it, gives way to others before the transaction
   (`operators.delivery.topics`).
-- Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
+- Dead letters are logged once they are durable: those of one topic, class and stage in one line, with their number and
+  the place of the first. No line quotes a message: the reason is in the letter.
 - A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
   is read again. Any other failure ends the process.
 - Before partitions are revoked, and at the end, the producer concludes: it commits their offsets for the last time.
@@ -30,12 +31,11 @@ import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.delivery.client import Consumer, Producer, RecordRefused
-from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.ledger import Ledger, Transaction
-from operators.delivery.output_record import OutputRecord, RecordForm, by_message
+from operators.delivery.output_record import OutputRecord, RecordForm, by_message, own_field
 from operators.delivery.topics import ReplyTopics
 from operators.delivery.way_out import WayOut
-from operators.runtime.batching.policy import divide
+from operators.runtime.batching.policy import by_key, divide
 from operators.telemetry.metrics import FlowMetrics
 from operators.wire.message import Trace
 from schemas.errors import RetriableDelivery
@@ -72,7 +72,6 @@ class Delivery:
     reply_topics: ReplyTopics
 
     def __post_init__(self) -> None:
-        self._log = DeadLetterLog()
         self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
         self._closing = self._advancing = self._flushing = False
@@ -124,7 +123,6 @@ class Delivery:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._log.log_rest()
         self.producer.close()
 
     def _run(self) -> None:
@@ -134,8 +132,7 @@ class Delivery:
         try:
             while True:
                 with self._changed:
-                    # Counts of dead letters are logged although nothing comes.
-                    self._changed.wait_for(lambda: self._due or self._ending, self._log.due(time.monotonic()))
+                    self._changed.wait_for(lambda: self._due or self._ending)
                     if self._due:
                         # More records queue until the interval has passed.
                         left = max(began + interval, ended + SETTLES) - time.monotonic()
@@ -148,7 +145,6 @@ class Delivery:
                     interval = stretch(self.interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
-                self._log.tell(time.monotonic())
                 with self._changed:
                     if self._queue or not self._ending:
                         continue
@@ -245,13 +241,20 @@ class Delivery:
         self.ledger.confirm(transaction)
         for trace in _traces(transaction.records):
             trace.sent()
-        for record in transaction.records:
-            if (cause := record.dead_letter) is not None:
-                self.metrics.dead_letters[cause.kind.value, cause.stage].inc()
+        self._note_dead_letters(transaction.records)
         # Only watermarks compact: they stand for an event that is applied.
         if applied := {record.origin for record in transaction.records if record.compacts}:
             self.metrics.applied.inc(len(applied))
-        self._log.delivered(transaction.records, time.monotonic())
+
+    def _note_dead_letters(self, records: Iterable[OutputRecord]) -> None:
+        dead = [(record, cause) for record in records if (cause := record.dead_letter) is not None]
+        for (_, kind, stage), alike in by_key(dead, lambda each: (each[0].origin.topic, *each[1][:2])).items():
+            record, cause = alike[0]
+            fields: dict[str, object] = {"class": kind.value, "stage": stage, **record.origin.log_fields}
+            if record.trace is not None and record.trace.trace_id is not None:
+                fields["trace_id"] = record.trace.trace_id
+            log.warning("dead letters", **fields, field=own_field(cause.field), count=len(alike))
+            self.metrics.dead_letters[kind.value, stage].inc(len(alike))
 
 
 def stretch(interval: float, rate: float) -> float:

@@ -38,8 +38,7 @@ from typing_extensions import override
 
 from operators.caching.watermark_table import WatermarkTable
 from operators.delivery.client import ConsumerRecord, PlainProducer, RecordRefused, TopicReader
-from operators.delivery.dead_letter_log import own_field
-from operators.delivery.output_record import OutputRecord
+from operators.delivery.output_record import OutputRecord, own_field
 from operators.delivery.way_out import WayOut, dead_letter
 from operators.query.rules import RuleSet, RuleTable
 from operators.wire.message import Message, Origin

@@ -14,7 +14,7 @@ import asyncio
 import math
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
 from typing import ClassVar, Final, TypeVar
@@ -33,7 +33,6 @@ from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
 from operators.indexing import point as points
-from operators.indexing.decode import Occurrences
 from operators.indexing.deletion import Contexts, Deletion, Forgotten
 from operators.indexing.document import DeletionInFlight, DocumentInFlight, Documents, EventInFlight, Events, newest
 from operators.query.backend_answers import Embedding
@@ -192,7 +191,6 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
     step = "embed"
 
     count: Callable[[], None] = lambda: None
-    _unreadable: Occurrences = field(default_factory=partial(Occurrences, _UNREADABLE), init=False)
 
     def needs(self, document: DocumentInFlight) -> bool:
         return document.event.vector is None
@@ -204,7 +202,7 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
         document.embedding = answer
         if not answer.readable:
             self.count()
-            self._unreadable.note(document.message)
+            log.warning(_UNREADABLE, **document.message.origin.log_fields, count=1)
 
 
 class DocumentEncoder(DocumentTexts[SparseVector]):

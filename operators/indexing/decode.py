@@ -5,7 +5,6 @@ text. In the envelope `debezium`, a message without value is a deletion, whose k
 namespace.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -39,26 +38,6 @@ _PATCH: Final = "a patch changes no field that is embedded or searched by words;
 
 log = structlog.stdlib.get_logger(__name__)
 
-INTERVAL: Final = 60.0
-"""Seconds from one line about documents of a kind to the next."""
-
-
-class Occurrences:
-    """Logs documents of a kind, with this event: the first with its place, and then their number once a minute."""
-
-    def __init__(self, event: str) -> None:
-        self._event = event
-        self._due = -math.inf
-        self._count = 0
-
-    def note(self, message: Message) -> None:
-        """Count a document, and log it if a minute has passed."""
-        self._count += 1
-        if message.clock >= self._due:
-            at = message.origin
-            log.warning(self._event, topic=at.topic, partition=at.partition, offset=at.offset, count=self._count)
-            self._due, self._count = message.clock + INTERVAL, 0
-
 
 @dataclass(frozen=True, slots=True)
 class DocumentDecoder:
@@ -73,7 +52,6 @@ class DocumentDecoder:
     read: tuple[str, ...] = keys.COLUMNS
     searched: tuple[str, ...] = keys.COLUMNS
     geo_fields: tuple[str, ...] = ()
-    mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
         """The event that the message brings. Raises InputError."""
@@ -112,7 +90,7 @@ class DocumentDecoder:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
         parsed = parse_message(message, self.max_bytes, keys.MAX_DOCUMENT_PARTS)
         if parsed.warnings:
-            self.mended.note(message)
+            log.warning(HALF_REPLACED, **message.origin.log_fields, count=1)
         event = read_row(parsed.event, self.documents)
         if event.get("op") == keys.DELETE_WHERE:
             return OwnNames(columns).read(event)

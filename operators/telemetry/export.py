@@ -19,6 +19,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -78,13 +79,9 @@ class _Reporter:
     def _log(self, reason: str) -> None:
         log.warning(f"{self.signal} were not exported", exporter=self.exporter, reason=reason)
 
-    def session(self) -> "Session | None":
-        """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
+    def session(self) -> "Session":
+        """A session for the exporter, which notes why a request failed."""
         import requests
-
-        signal = "TRACES" if self.signal == "spans" else "METRICS"
-        if any(os.getenv(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
-            return None
 
         reporter = self
 
@@ -170,15 +167,24 @@ PATIENCE: Final = 5.0
 """Seconds that the last spans of a flow have to be sent."""
 
 
+@contextmanager
+def _naming_variables() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(f"a variable OTEL_* is refused: {error}") from error
+
+
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
     """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
 
-    Raises ConfigError for an unknown exporter or protocol.
+    Raises ConfigError for an unknown exporter or protocol, and for a variable that OpenTelemetry refuses.
     """
-    processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
-    if not processors:
-        return trace.NoOpTracerProvider()
-    provider = TracerProvider(resource=_resource())
+    with _naming_variables():
+        processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
+        if not processors:
+            return trace.NoOpTracerProvider()
+        provider = TracerProvider(resource=_resource())
     for processor in processors:
         provider.add_span_processor(processor)
     return provider
@@ -191,8 +197,9 @@ def close_traces(provider: trace.TracerProvider) -> None:
 
 
 def metric_export(instruments: Instruments) -> "MetricExport | None":
-    """Begin to export the metrics, if that is asked for. Raises ConfigError, also for an invalid interval."""
-    exporters = [make() for make in _exporters("METRICS", _METRICS)]
+    """Begin to export the metrics, if that is asked for. Raises ConfigError as `tracer_provider` does."""
+    with _naming_variables():
+        exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = os.getenv(_INTERVAL) or "60000"
     if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")

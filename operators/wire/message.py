@@ -79,6 +79,11 @@ class Origin(NamedTuple):
     offset: int
     epoch: int
 
+    @property
+    def log_fields(self) -> dict[str, str | int]:
+        """The place, for logs."""
+        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+
 
 def result_id(origin: Origin) -> str:
     """The identity of the message's result: a hash of its place, so that it is the same on re-delivery."""
@@ -179,8 +184,7 @@ class Rejected:
     @property
     def log_fields(self) -> dict[str, str | int]:
         """The message's place in Kafka, and the id of its trace if there is one: for logs."""
-        origin = self.message.origin
-        place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+        place = self.message.origin.log_fields
         if self.trace is not None and (trace_id := self.trace.trace_id) is not None:
             place["trace_id"] = trace_id
         return place

@@ -12,7 +12,7 @@ from schemas import headers as names
 from schemas.headers import MAX_HEADERS
 from tests.integration.conversation import HEADER, Asked, Message
 from tests.kafka.registry import Registry, framed
-from tests.operators.delivery.test_avro import bombs, record, written
+from tests.operators.delivery.test_avro import BOMBS, record, written
 
 FLOOD: Final = 100_001
 """librdkafka gives no headers of a record with so many, and no error."""
@@ -56,7 +56,7 @@ class Attacks:
             case "two identities":
                 return [*headers, (HEADER, b"a"), (HEADER.upper(), draw.choice(self._sources).encode())], value
             case "an Avro bomb":
-                schema, payload = bombs()["a symbol"]
+                schema, payload = BOMBS["a symbol"]
                 return headers, framed(self._registry.register(json.dumps(schema)), payload)
             case "headers of ours":
                 return [*headers, *draw.sample(_FORGED, len(_FORGED))], value

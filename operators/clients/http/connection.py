@@ -5,7 +5,7 @@ around its body: more than LONGEST_HEAD bytes of fields (informational answers a
 that no body pays for. A body without a length ends with its connection.
 
 - an exchange has its answer when all of it is there, or as soon as the status is no success, or when more than WINDOW
-  bytes of the body wait: then no more is read from the socket until they are taken;
+  bytes of the body wait to be taken;
 - an exchange that can't have its answer ends in an httpx.TransportError: `SilentEnd` if the connection broke before a
   byte of it came, `NotHttp` if the bytes aren't HTTP, httpx.ReadError otherwise;
 - it can be used again after an answer that came whole and kept to its bounds, whose request was sent whole, that
@@ -151,7 +151,7 @@ class HttpAnswer:
 
 
 WINDOW: Final = 256 * 1024
-"""Most bytes of a body that wait to be taken, apart from those of one reading."""
+"""Bytes of a body from which on it is taken before all of it is there."""
 
 _JOINED: Final = 128 * 1024
 """Up to this size a body is written together with its head: one write costs less than two, and a copy still less."""
@@ -175,7 +175,6 @@ class Connection(asyncio.Protocol):
         self._answer: HttpAnswer | None = None
         self._error: httpx.TransportError | None = None
         self._wake: asyncio.Future[None] | None = None
-        self._paused = False
         self._unread = select.poll()
 
     @property
@@ -218,11 +217,7 @@ class Connection(asyncio.Protocol):
         """The answer's body, as it comes. Raises httpx.TransportError."""
         while True:
             if answer.chunks:
-                chunk = answer.take()
-                if self._paused and self._transport is not None and not self._transport.is_closing():
-                    self._paused = False
-                    self._transport.resume_reading()
-                yield chunk
+                yield answer.take()
             elif answer.complete:
                 return
             else:
@@ -246,11 +241,7 @@ class Connection(asyncio.Protocol):
             answer.feed(data)
         except NotHttp as error:
             self._error = error
-        if answer.complete or answer.refused or self._error is not None:
-            self._notify()
-        elif answer.size > WINDOW and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
+        if answer.complete or answer.refused or self._error is not None or answer.size > WINDOW:
             self._notify()
 
     def connection_lost(self, _: Exception | None) -> None:

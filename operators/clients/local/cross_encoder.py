@@ -23,7 +23,6 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 
-REQUIRED_INPUTS: Final = {"input_ids", "attention_mask"}
 TYPES: Final = "token_type_ids"
 """The input that tells query from document, which not every architecture has."""
 
@@ -126,9 +125,10 @@ class _Exported:
         # onnxruntime keeps none of a pass's memory: a few long pairs would hold hundreds of MB for good.
         self._options = inference.runtime().RunOptions()
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        self._inputs = _inputs(session, path)
-        self._output = _output(session, path)
-        # A first pass shows what the files don't say.
+        self._inputs = {each.name for each in session.get_inputs()}
+        outputs = [each.name for each in session.get_outputs()]
+        self._output = outputs[0] if len(outputs) == 1 else "logits"
+        # A first pass shows what the files don't say: other inputs and outputs among it.
         try:
             probe = self.encode(PROBE)
         except Exception as error:
@@ -237,24 +237,3 @@ def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
     if found is None:
         raise ConfigError(f"reranker: neither {candidates[-2]} nor {candidates[-1]} is there")
     return found
-
-
-def _inputs(session: Any, graph: Path) -> set[str]:
-    inputs = {each.name: each.type for each in session.get_inputs()}
-    if missing := REQUIRED_INPUTS - inputs.keys():
-        raise ConfigError(f"reranker: {graph} has no input {', '.join(sorted(missing))}")
-    if others := inputs.keys() - REQUIRED_INPUTS - {TYPES}:
-        raise ConfigError(f"reranker: {graph} wants inputs that a pair doesn't give: {', '.join(sorted(others))}")
-    if odd := sorted(name for name, kind in inputs.items() if kind != "tensor(int64)"):
-        raise ConfigError(f"reranker: {graph} has inputs that are not int64: {', '.join(odd)}")
-    return set(inputs)
-
-
-def _output(session: Any, graph: Path) -> str:
-    outputs = {each.name: each.type for each in session.get_outputs()}
-    name = next(iter(outputs)) if len(outputs) == 1 else "logits"
-    if name not in outputs:
-        raise ConfigError(f"reranker: {graph} has no output logits but {', '.join(sorted(outputs))}")
-    if outputs[name] not in ("tensor(float)", "tensor(float16)"):
-        raise ConfigError(f"reranker: {graph} has an output {name} of the type {outputs[name]}")
-    return name

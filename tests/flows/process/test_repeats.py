@@ -53,6 +53,21 @@ def test_a_kind_is_printed_once_a_minute_with_how_often(repeats: Repeats, clock:
     assert printed == [(0, None), (60, 479), (120, 479)]
 
 
+def test_counts_are_summed_up(repeats: Repeats, clock: Clock) -> None:
+    """Of what has a count, the line after a minute has that of all; the news of an end, too."""
+    failing = {"event": "backend is failing", "backend": "qdrant", "reason": "unavailable", "error": "status 500"}
+    well = {"event": "backend is well again", "backend": "qdrant", "reason": "unavailable"}
+    printed = []
+    for second in range(0, 121, 10):
+        clock.now = float(second)
+        counted = ((logging.WARNING, {**failing, "count": 2}), (logging.INFO, {**well, "count": 3}))
+        records = [record("operators.clients.failures", msg, level) for level, msg in counted]
+        said = [vars(each)["msg"] for each in records if repeats.filter(each)]
+        printed += [(second, each["event"], each["count"]) for each in said]
+    counts = {failing["event"]: 2, well["event"]: 3}
+    assert printed == [(at, name, of * n) for at, n in ((0, 1), (60, 6), (120, 6)) for name, of in counts.items()]
+
+
 def test_the_lines_of_one_broken_connection_are_one(repeats: Repeats) -> None:
     """kafka-python's loggers for connections tell the same several times."""
     names = ("kafka.net.manager", "kafka.net.connection", "kafka.net.manager")
@@ -88,6 +103,10 @@ def test_kinds_are_told_apart(repeats: Repeats) -> None:
         record("kafka.producer", "late"),
         record("operators.delivery.sink", retried("a")),
         record("operators.delivery.sink", retried("b")),
+        record("operators.delivery.sink", {"event": "dead letters", "class": "invalid", "stage": "decode", "count": 1}),
+        record("operators.delivery.sink", {"event": "dead letters", "class": "invalid", "stage": "admit", "count": 1}),
+        record("operators.clients.failures", {"event": "backend is failing", "error": "no index for x", "count": 1}),
+        record("operators.clients.failures", {"event": "backend is failing", "error": "no index for y", "count": 1}),
         record("operators.telemetry.export", {"event": "spans were not exported", "reason": "ConnectionError"}),
         record("operators.telemetry.export", {"event": "metrics were not exported", "reason": "ConnectionError"}),
         record("operators.telemetry.export", {"event": "metrics were not exported", "reason": "InvalidSchema"}),

@@ -344,22 +344,18 @@ NOT_DIRECTORIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "graph: empty": (spoiled("model.onnx", b""), r"/model\.onnx is no ONNX model that can be run"),
     "graph: text": (spoiled("model.onnx", b"version https://"), r"/model\.onnx is no ONNX model that can be run"),
     "graph: half": (halved, r"/model\.onnx is no ONNX model that can be run"),
-    "no mask": (lambda path: graph(path, total(), inputs=("input_ids",)), r"has no input attention_mask"),
+    "no mask": (lambda path: graph(path, total(), inputs=("input_ids",)), r"first forward pass: .*attention_mask"),
     "positions": (
         lambda path: graph(path, total(), inputs=("input_ids", "attention_mask", "position_ids")),
-        r"/model\.onnx wants inputs that a pair doesn't give: position_ids",
+        r"first forward pass: .*position_ids",
     ),
     "int32": (
         lambda path: graph(path, total(), given=TensorProto.INT32),
-        r"inputs that are not int64: attention_mask, input_ids",
+        r"first forward pass: .*int32",
     ),
     "no logits": (
         lambda path: graph(path, total("start"), total("end"), outputs=("start", "end")),
-        r"no output logits but end, start",
-    ),
-    "integers": (
-        lambda path: graph(path, helper.make_node("Size", ["floats"], ["logits"]), result=INT64),
-        r"an output logits of the type tensor\(int64\)",
+        r"first forward pass: .*logits",
     ),
     "two labels": (two_labels, r"first forward pass: logits of shape \(2, 2\) for 2 pairs"),
     "tokens": (tokens, r"first forward pass: logits of shape \(2, 6\) for 2 pairs"),
