@@ -87,6 +87,10 @@ def forget(
             " hold. Default: the whole namespace."
         ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Delete only versions of this time, in RFC 3339, or older. Default: now."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
     timeout: Annotated[
         float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
@@ -102,7 +106,7 @@ def forget(
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     read = [each.read(settings) for each in filters or ()]
-    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": rfc3339(time.time())}
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": read, "updated_at": until or rfc3339(time.time())}
     names = OwnNames(settings.documents.columns)
     try:
         deletion = _Deletion(settings, read_deletion(names.read(given)))
