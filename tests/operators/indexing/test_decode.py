@@ -147,6 +147,18 @@ def test_any_bytes_are_a_point_or_an_input_error(value: bytes) -> None:
     assert orjson.dumps(point(made, Vectors(), BM25))
 
 
+@pytest.mark.parametrize("row", [{"No": 7, "Tenant": "a", "body": "b"}, {"No": "x", "Tenant": 3}, {"body": "b"}])
+def test_the_deletion_of_a_document_has_its_place(row: dict[str, Any]) -> None:
+    """By own columns, numbers as ids, or a digest of the content; also of a document that is refused for its text."""
+    form = DocumentSettings(ids="content", columns={"id": "No", "namespace": "Tenant", "text": "body"})
+    decode = replace(decoder(), documents=form)
+    deletion = decode.delete(message(row))
+    assert deletion.event.op == "delete"
+    whole = decode(message({"body": "b", **row}))
+    same = ("collection", "namespace", "destination", "point_id")
+    assert [getattr(deletion, name) for name in same] == [getattr(whole, name) for name in same]
+
+
 @given(st.integers(-(10**12), 10**13), st.sampled_from(["unix", "unix_ms", "iso_utc", "rfc2822", "%d.%m.%Y"]))
 def test_a_deletion_has_the_version_of_the_index(version: int, form: str) -> None:
     """A command writes versions as RFC 3339, which no format of the documents' own times reads as another time."""
