@@ -8,6 +8,7 @@ import typer
 
 from flows.assembly.collections import indexing_kafka
 from flows.cli.config import begin
+from flows.cli.exports import Unwritten, find_unwritten
 from flows.cli.ingestion import SHOWN, TIMEOUT, Ingested, ingest_with_bar
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
 from flows.cli.records import Records
@@ -36,14 +37,15 @@ def run(
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
     settings = begin(config, as_replica=replicas == 1)
+    delivery, telemetry = settings.delivery, settings.telemetry
     if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
-        port = None if settings.telemetry.finds_port else settings.telemetry.port
-        raise typer.Exit(run_replicas(arguments, settings.delivery.replica, port, replicas))
+        port = None if telemetry.finds_port else telemetry.port
+        raise typer.Exit(run_replicas(arguments, delivery.replica, port, replicas, delivery.drain_timeout))
     # The indexing flow first: it makes the collections that do not exist.
     indexing: dict[str, Build] = {"indexing": indexing_replica} if with_indexing else {}
-    raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, settings.telemetry.port))
+    raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, telemetry.port))
 
 
 def index(
@@ -65,8 +67,8 @@ def index(
 ) -> None:
     """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
 
-    With --from it counts the documents that were applied or rejected, and exits with 1 if one was rejected; --json
-    prints these. A version that is older than that in the index is applied, and changes nothing.
+    With --from it counts what the index then has (with qdrant.path: what was sent), and exits with 1 if a document was
+    rejected; --json prints these.
     """
     settings = begin(config, as_replica=source is None)
     if source is None:
@@ -76,8 +78,9 @@ def index(
         name, sent = records.path.name, total - len(wrong)
         given = name, records.usable(), sent, stderr, TIMEOUT, settings.documents
         ingested = ingest_with_bar(indexing_kafka(settings), *given)
+        unwritten = find_unwritten(records, settings, {each.where for each in ingested.rejected})
     ingested = Ingested(total, [*wrong, *ingested.rejected])
-    print_outcome(ingested, as_json=as_json)
+    print_outcome(ingested, unwritten, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
@@ -87,14 +90,18 @@ def learn(config: Config = None) -> None:
     raise typer.Exit(serve(settings, {"feedback": feedback_replica}, settings.telemetry.port))
 
 
-def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
+def print_outcome(ingested: Ingested, unwritten: Unwritten | None, *, as_json: bool) -> None:
     """Print the outcome of the documents; for people, with the first rejected ones alone."""
+    known = unwritten._asdict() if unwritten is not None else {}
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))
-        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
+        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected), **known})
         return
-    say(out, f"documents applied: {ingested.applied}, rejected: {len(ingested.rejected)}")
+    number = f"indexed: {ingested.applied - sum(unwritten)}" if unwritten is not None else f"sent: {ingested.sent}"
+    say(out, f"documents {number}, rejected: {len(ingested.rejected)}")
+    if unwritten is not None and any(unwritten):
+        say(stderr, f"not indexed: {unwritten}", "yellow")
     for each in ingested.rejected[:SHOWN]:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:

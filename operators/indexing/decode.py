@@ -58,6 +58,12 @@ class DocumentDecoder:
         check_headers(message, self.max_bytes)
         return self.to_in_flight(message, self._read(message))
 
+    def delete(self, message: Message) -> DocumentInFlight | DeletionInFlight:
+        """The deletion of the document that a message brings, which may lack all but its names. Raises InputError."""
+        event = self._read(message)
+        named = {name: event[name] for name in NAMES if event.get(name) is not None}
+        return self.to_in_flight(message, {**named, "op": "delete"})
+
     def to_in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
         """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
         event = read_deletion(given) if given.get("op") == keys.DELETE_WHERE else validate(DocumentEvent, given)

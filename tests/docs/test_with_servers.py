@@ -152,7 +152,7 @@ def test_the_tutorial_from_topics_to_an_application(story: Place) -> None:
     """The export is found by both queries, and the application writes its page."""
     ask = of("tutorial.md", "console")[4]
     told = story.run(ask)
-    assert "documents applied: 4, rejected: 0" in told
+    assert "documents indexed: 4, rejected: 0" in told
     assert len(re.findall(r"│ 1 +│ reset ", told)) == 2
     [application] = of("tutorial.md", "python")
     own = application.text.replace('"queries"', '"story-queries"').replace('(["results"])', '(["story-results"])')
@@ -197,14 +197,14 @@ def test_a_document_is_deleted(place: Place) -> None:
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
     assert "ok, 1 matching" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 1}
-    assert "documents applied: 1, rejected: 0" in place.run(deletion)
+    assert "documents indexed: 1, rejected: 0" in place.run(deletion)
     assert "ok, 0 matching" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 0}
 
 
 def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
     """The first command counts and deletes nothing, the second one deletes what is of that customer, and no more."""
-    first, second = of("how-to/deleting.md", "console")[1].text.splitlines()
+    first, second = of("how-to/deleting.md", "console")[2].text.splitlines()
     documents = [
         {"id": f"order-{number}", "namespace": "acme", "customer": f"c-{number}", "text": "."} for number in (17, 18)
     ]
@@ -216,6 +216,20 @@ def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
     assert "1 document deleted" in place.run(second)
     assert "ok, 0 matching" in place.run(f"{ask} id=order-17")
     assert "ok, 1 matching" in place.run(f"{ask} id=order-18")
+
+
+def test_what_an_export_no_longer_has_is_forgotten(place: Place) -> None:
+    """The commands send an export each week, and delete what it lacks: rows that never change stay, and come back."""
+    send, look, delete = of("how-to/deleting.md", "console")[1].text.replace("acme", "weekly").splitlines()
+    ask = "rankstream query --config rankstream.yaml --namespace weekly --filter"
+    for week, gone in (("abcd", ""), ("abc", "d"), ("abde", "c")):
+        documents = [{"id": f"row-{name}", "namespace": "weekly", "text": ".", "updated_at": 1e9} for name in week]
+        (place.folder / "export.jsonl").write_text("\n".join(map(json.dumps, documents)))
+        assert f"documents indexed: {len(week)}, rejected: 0" in place.run(send)
+        assert "".join(f": row-{name}. Give --yes" for name in gone) in place.run(look, code=2)
+        assert f"{len(gone)} document{'' if gone else 's'} deleted" in place.run(delete)
+        there = [name for name in "abcde" if "ok, 1 matching" in place.run(f"{ask} id=row-{name}")]
+        assert "".join(there) == week
 
 
 def test_a_collection_is_looked_at_and_mended(place: Place) -> None:

@@ -201,7 +201,14 @@ def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
     said = shop.command("forget", "--namespace", "shop", "--filter", "owner=x", code=2)
     assert ("2 documents would be deleted. Give --yes" in said) == counted
     said = shop.command("forget", "--namespace", "shpo", code=2)
-    assert ("0 documents would be deleted" in said) == counted
+    assert (
+        "0 documents would be deleted: no document is in the namespace `shpo`; did you mean `shop`?" in said
+    ) == counted
+    if counted:
+        said = shop.command("forget", "--namespace", "shpo", "--yes", code=1)
+        assert "nothing was deleted: no document is in the namespace `shpo`; did you mean `shop`?" in said
+        said = shop.command("forget", "--namespace", "shop", "--filter", "titel=x", "--yes", code=1)
+        assert "nothing was deleted: no document has the field `titel`; did you mean `title`?" in said
     assert all(len(found) == 4 for found in shop.payloads())
     said = shop.command("forget", "--namespace", "shop", "--filter", "owner=x", "--yes")
     assert ("2 documents deleted; 1 with a later version stayed" in said) == counted
@@ -213,10 +220,72 @@ def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
     assert all(found.keys() == {"lamp-4"} for found in shop.payloads())
     assert shop.ask({"namespace": "other", "text": "lamp", "vector": VECTOR})["total"] == 1
     for _ in range(2):
+        # What was forgotten before is no mistake.
         said = shop.command("forget", "--namespace", "other", "--yes")
     assert ("0 documents deleted; 0 with a later version stayed" in said) == counted
     shop.write({"op": "delete_where", "filters": [{"field": "owner", "op": "eq"}]}, {"op": "delete_where", "id": "x"})
     assert shop.classes() == ["invalid", "invalid"]
+
+
+def test_an_unchanged_document_that_an_export_has_again_comes_back(shop: Shop) -> None:
+    """Each week what the export lacks is deleted, and nothing else: also of rows with an older time of change, and of
+    one that was gone for a week.
+    """
+    shop.deployment.settings["documents"] = {"columns": {"id": "No", "updated_at": "Updated", "namespace": "tenant"}}
+    export = shop.deployment.directory / "export.jsonl"
+
+    def week(*numbers: int) -> None:
+        rows = [{"No": f"lamp-{n}", "tenant": "shop", "Updated": 1e9 + n / 1000, "text": "lamp"} for n in numbers]
+        export.write_text("\n".join(json.dumps({**row, "vector": VECTOR}) for row in rows))
+        shop.command("index", "--from", str(export))
+
+    def tidy(*options: str, code: int = 0) -> str:
+        return shop.command("forget", "--namespace", "shop", "--not-in", str(export), *options, code=code)
+
+    # The flow has no columns: it is told them by a new one.
+    for flow in shop.deployment.flows:
+        flow.terminate()
+    served = "url" in shop.deployment.settings["qdrant"]
+    shop.deployment.start("index" if served else "run --with-indexing", replica="j")
+    week(1, 2, 3, 4)
+    if not served:
+        assert "--not-in reads the index, which is open in another process" in tidy(code=2)
+        return
+    week(1, 2, 3)
+    assert "1 document would be deleted: lamp-4. Give --yes" in tidy(code=2)
+    assert "1 document deleted; 0 with a later version stayed" in tidy("--yes")
+    week(1, 2, 4, 5)
+    assert "1 document deleted" in tidy("--yes")
+    assert "0 documents deleted" in tidy("--yes")
+    assert shop.ids() == {"lamp-1", "lamp-2", "lamp-4", "lamp-5"}
+    week(2)
+    assert "--yes and --allow-most, for they are more than half" in tidy(code=2)
+    assert "3 of 4 documents are not in" in tidy("--yes", code=1)
+    export.write_text(json.dumps({"No": "lamp-2", "tenant": "shpo"}))
+    assert "--not-in: no document of the namespace shop is in it; there are some of shpo" in tidy("--yes", code=1)
+    export.write_text(json.dumps({"No": "lamp-2", "tenant": "shop"}) + "\n{")
+    assert "line 2" in tidy("--yes", "--allow-most", code=1)
+    assert len(shop.ids()) == 4
+    week(2)
+    assert "3 documents deleted" in tidy("--yes", "--allow-most")
+    assert shop.ids() == {"lamp-2"}
+
+
+def test_what_the_index_does_not_take_is_not_counted_as_indexed(shop: Shop) -> None:
+    """Doubles, older versions and what was deleted before are counted, each for its reason; an engine tells nothing."""
+    export = shop.deployment.directory / "export.jsonl"
+    shop.write(lamp(1, updated_at=2e9), lamp(3, owner="x"))
+    shop.command("forget", "--namespace", "shop", "--filter", "owner=x", "--yes")
+    old = [lamp(1, updated_at=1e9), lamp(3, owner="x", updated_at=1e9)]
+    rows = [*old, lamp(2, updated_at=1.0), lamp(2, updated_at=2.0), lamp(4), {"id": "lamp-5"}]
+    export.write_text("\n".join(json.dumps({"namespace": "shop", **row}) for row in rows))
+    said = shop.command("index", "--from", str(export), code=1)
+    if "url" in shop.deployment.settings["qdrant"]:
+        assert "documents indexed: 2, rejected: 1" in said
+        why = "1 replaced by another of the same id, 1 older than that in the index, 1 deleted before, or expired"
+        assert f"not indexed: {why}" in said
+    else:
+        assert "documents sent: 6, rejected: 1" in said
 
 
 class Cut(Proxy):

@@ -72,7 +72,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         try:
             for client in ("kafka-python", "librdkafka"):
                 indexed = rankstream(config, "index", "--from", str(documents), client=client)
-                assert "documents applied: 30, rejected: 0" in indexed.stdout
+                assert "documents indexed: 30, rejected: 0" in indexed.stdout
                 asked = rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60", client=client)
                 answer = json.loads(asked.stdout)
                 assert answer["status"] == "ok"
@@ -119,16 +119,16 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
             for text in ("a blue lantern", "a green lantern"):
                 document.write_text(json.dumps({"id": "lamp", "text": text}))
                 told = rankstream(config, "index", "--from", str(document)).stdout
-                assert "documents applied: 1, rejected: 0" in told
+                assert "documents sent: 1, rejected: 0" in told
                 asked = rankstream(config, "query", "lantern", "--json", "--timeout", "60")
                 assert [hit["text"] for hit in json.loads(asked.stdout)["results"]] == [text]
             document.write_text('{"id": "desk", "text": "a desk"}\n[1]\n')
             told_wrong = rankstream(config, "index", "--from", str(document), "--allow-rejected")
-            assert "documents applied: 1, rejected: 1" in told_wrong.stdout
+            assert "documents sent: 2, rejected: 1" in told_wrong.stdout
             assert "line 2, document without id: invalid: a JSON object is expected, not list" in told_wrong.stderr
             piped = [sys.executable, "-m", "flows.cli", "index", "--config", str(config), "--from", "-"]
             read = subprocess.run(piped, input=b'{"id": "bed", "text": "a bed"}', capture_output=True, timeout=PATIENCE)
-            assert (read.returncode, read.stdout) == (0, b"documents applied: 1, rejected: 0\n"), read.stderr
+            assert (read.returncode, read.stdout) == (0, b"documents sent: 1, rejected: 0\n"), read.stderr
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE) as answer:
                 checks = json.load(answer)["checks"]
             assert {"indexing.group", "indexing.qdrant", "search.group", "search.qdrant"} <= checks.keys()

@@ -123,7 +123,7 @@ def test_nothing_waits_in_a_quiet_topic(quiet: Quiet, tmp_path: Path) -> None:
     file = tmp_path / "cases.yaml"
     file.write_text(yaml.safe_dump(cases))
     promtool("test", "rules", file)
-    assert "documents applied: 5, rejected: 0" in quiet.index(5)
+    assert "documents indexed: 5, rejected: 0" in quiet.index(5)
 
 
 def constant(flow: str, samples: list[SAMPLE]) -> Iterator[dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_prometheus_sees_nothing_in_a_quiet_topic(quiet: Quiet, tmp_path: Path) 
         watched = f"{round(5 * seconds(FOR))}s"
         assert prometheus.value(f"max_over_time(rankstream_consumer_lag[{watched}]) > 0") == []
         assert prometheus.value(f'max_over_time(ALERTS{{alertstate="firing"}}[{watched}])') == []
-        assert "documents applied: 5, rejected: 0" in quiet.index(5)
+        assert "documents indexed: 5, rejected: 0" in quiet.index(5)
         prometheus.wait_quiet()
 
 

@@ -22,6 +22,7 @@ from flows.cli.check import Finding
 from flows.cli.demo import span_tree
 from flows.cli.evaluate import command, sources
 from flows.cli.evaluate.evaluation import AnswerCounts, ReportRow
+from flows.cli.exports import Unwritten
 from flows.cli.ingestion import Ingested, RejectedDocument
 from flows.cli.output import print_result
 from flows.cli.query import refusal
@@ -133,8 +134,8 @@ def test_a_span_is_shown_once() -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    print_outcome(Ingested(2, [RejectedDocument(EVIL, EVIL, EVIL, EVIL)]), as_json=False)
-    assert len(shown().splitlines()) == 2
+    print_outcome(Ingested(2, [RejectedDocument(EVIL, EVIL, EVIL, EVIL)]), Unwritten(0, 1, 0), as_json=False)
+    assert len(shown().splitlines()) == 3
 
 
 @pytest.mark.parametrize("bar", ["indexing", "tuning"])
