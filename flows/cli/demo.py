@@ -29,7 +29,7 @@ from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import DocumentReader, index_once
 from flows.cli.init import Sample, print_mapping, write_yaml
-from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, input_file, out, print_result, say, stderr
+from flows.cli.output import SHOWN, STDIN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
 from flows.cli.query import EXAMPLE, FilterOption, QueryClient, filter_option
 from flows.cli.records import Records, copy_stdin
 from flows.process.embedded import embedded_settings, start_with_settings
@@ -288,6 +288,8 @@ def demo(
                 event |= {"namespace": corpus.namespace, **({"filters": read} if read else {})}
                 [result] = query_client.ask([event], _ANSWER_TIMEOUT)
                 print_result(result, text, as_json, corpus.settings.documents.columns.get("title", "title"))
+                if not as_json:
+                    hint_of_nothing(result, corpus.namespace, filtered=bool(filters))
                 statuses.add(result["status"])
             if serve_on:
                 # A demo that answers and ends starts a sixth sooner without the web server.

@@ -173,6 +173,18 @@ def print_result(result: dict[str, Any], text: str, as_json: bool, title: str = 
         say(stderr, f"warning: {warning}", "yellow")
 
 
+def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool) -> None:
+    """Say where nothing was found, if no filter is the cause: the namespace may be another one."""
+    # The help of all commands imports this module, too.
+    from schemas.result import NO_DOCUMENT
+
+    causes = (f"{NO_DOCUMENT}passes", f"{NO_DOCUMENT}has")
+    if result["status"] != "ok" or result["results"] or any(each.startswith(causes) for each in result["warnings"]):
+        return
+    matching = " that matches the filters" if filtered else ""
+    say(stderr, f"nothing{matching} was found in the namespace {namespace}: --namespace searches another")
+
+
 def answer_table(result: Mapping[str, Any], query: str, title: str = "title") -> Table:
     """The results, with a column for each leg that found one; further documents of a group stand below, unranked."""
     # The help of all commands, which needs no results, imports this module, too.

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, Self
 
@@ -18,16 +19,18 @@ from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.cli.config import begin
-from flows.cli.output import SHOWN, UNANSWERED, Config, Json, out, print_result, say
+from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter
+from operators.mapping.formats import UNREADABLE, read_value
 from operators.mapping.own_names import OwnNames
 from operators.telemetry.export import tracer_provider
-from schemas.document import INDEXED
+from schemas.document import INDEXED, TIMES
 from schemas.errors import FatalDelivery
 from schemas.filters import INDEXABLE
-from schemas.query import MAX_LIMIT
+from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
 from schemas.settings import Settings, Topics
+from schemas.settings.delivery import LISTS
 
 MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
@@ -152,6 +155,10 @@ EXAMPLE: Final = '{"field":"price","op":"range","value":{"lt":50}}'
 """A filter as a command takes it."""
 
 
+_READ_AS: Final = {"bool": "boolean", "datetime": "iso_utc"}
+"""Type of an index -> the format of a value, unless the field's column has another."""
+
+
 class FilterOption(dict[str, Any]):
     """A filter of a query event, as it was given."""
 
@@ -164,12 +171,20 @@ class _Equality(FilterOption):
     """FIELD=VALUE: the value is a text. The field is written as in the documents: a name of any characters."""
 
     def read(self, settings: Settings) -> dict[str, Any]:
-        """The filter with a text as value where the field's index is one of texts, or else with what it is as JSON."""
-        field, value = OwnNames(settings.documents.columns).read(self)["field"], self["value"]
-        if settings.qdrant.indexes.get(field, "keyword" if field in INDEXED else "") != "keyword":
-            with suppress(orjson.JSONDecodeError):
-                value = orjson.loads(value)
-        return {**self, "value": value}
+        """The filter with a value of the type of the field's index, read as those of the field's column are."""
+        documents, text = settings.documents, self["value"]
+        field = OwnNames(documents.columns).read(self)["field"]
+        own = "datetime" if field in TIMES else "keyword" if field in INDEXED else ""
+        kind = settings.qdrant.indexes.get(field, own)
+        form, value = documents.formats.get(field, _READ_AS.get(kind)), text
+        own_reader = [partial(read_value, form)] if form is not None and form not in LISTS else []
+        readers: list[Callable[[str], Any]] = [orjson.loads, *own_reader]
+        for read in readers:
+            with suppress(*UNREADABLE):
+                value = read(text)
+        if kind == "datetime":
+            return {**self, "op": "date_range", "value": {"gte": value, "lte": value}}
+        return {**self, "value": text if kind == "keyword" and not isinstance(value, str) else value}
 
 
 def parse_condition(text: str) -> FilterOption:
@@ -209,12 +224,23 @@ def query(
     filters: Annotated[
         list[FilterOption] | None,
         filter_option(
-            f"Condition on a field, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must hold."
+            f"Condition, with the value as in the documents, or a filter as JSON, such as '{EXAMPLE}'; may be repeated:"
+            " all must hold."
         ),
+    ] = None,
+    like: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Document that results should be like; may be repeated."),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="fast, balanced, deep, or a configured profile.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
+    group_by: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="One result for each value of this indexed field.")
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(min=1, max=MAX_GROUP_SIZE, help="Documents of each group that are printed.")
+    ] = None,
     cursor: Annotated[
         str | None, typer.Option("--more", metavar="CURSOR", help="Cursor of an answer: print its next page.")
     ] = None,
@@ -224,7 +250,7 @@ def query(
             "--event",
             parser=_parse_object,
             metavar="JSON",
-            help="""Further fields of the query event, such as '{"group_by": "parent_id", "group_size": 2}'.""",
+            help="""Further fields of the query event, such as '{"facets":[{"field":"brand"}]}'.""",
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
@@ -246,7 +272,8 @@ def query(
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
     given: dict[str, Any] = {"text": text, "namespace": namespace}
     given |= {"filters": [each.read(settings) for each in filters] if filters else None}
-    given |= {"profile": profile, "recipe": recipe, "cursor": cursor}
+    given |= {"like": {"ids": like} if like else None}
+    given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
     given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
     given |= {"return": None if as_json else SHOWN}
     event |= {name: value for name, value in given.items() if value is not None} | (further or {})
@@ -254,6 +281,8 @@ def query(
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)
     print_result(result, text or "", as_json, settings.documents.columns.get("title", "title"))
+    if not as_json:
+        hint_of_nothing(result, namespace or settings.defaults.namespace, filtered=bool(filters))
     if not as_json and result["next_cursor"] is not None:
         say(out, f"further results: --more {result['next_cursor']}")
     raise typer.Exit(1 if result["status"] in UNANSWERED else 0)

@@ -77,7 +77,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
                 answer = json.loads(asked.stdout)
                 assert answer["status"] == "ok"
                 assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
-            liked = ("--event", json.dumps({"like": {"ids": ["d7", "d8"]}, "limit": 30}))
+            liked = ("--like", "d7", "--like", "d8", "--limit", "30")
             like = json.loads(rankstream(config, "query", *liked, "--json", "--timeout", "60").stdout)
             assert {hit["id"] for hit in like["results"]} == {f"d{n}" for n in range(30)} - {"d7", "d8"}
             further = json.dumps({"facets": [{"field": "id"}], "order_by": {"field": "updated_at"}, "limit": 2})

@@ -186,8 +186,26 @@ def test_a_filter_is_a_field_and_a_value_or_json(text: str, made: dict[str, Any]
 SHOP: Final = embedded_settings(
     Path(),
     {
-        "documents": {"columns": {"id": "Artikelnr"}},
-        "qdrant": {"indexes": {"EAN": "keyword", "Preis": "float", "Bestand": "integer", "neu": "bool"}},
+        "documents": {
+            "columns": {"id": "Artikelnr", "updated_at": "Stand"},
+            "formats": {
+                "Preis": "decimal_comma",
+                "Bestand": "integer",
+                "Aktiv": "boolean",
+                "Farben": "|",
+                "updated_at": ["iso_utc", "%d.%m.%Y"],
+            },
+        },
+        "qdrant": {
+            "indexes": {
+                "EAN": "keyword",
+                "Preis": "float",
+                "Bestand": "integer",
+                "Aktiv": "bool",
+                "neu": "bool",
+                "ab": "datetime",
+            }
+        },
     },
 )
 
@@ -196,14 +214,25 @@ SHOP: Final = embedded_settings(
     ("text", "value"),
     [
         ("EAN=4025730025563", "4025730025563"),
+        ('EAN="4025730025563"', "4025730025563"),
         ("EAN=null", "null"),
         ("Artikelnr=41193", "41193"),
-        ("neu=true", True),
+        ("Aktiv=ja", True),
+        ("Farben=rot", "rot"),
+        ("Aktiv=false", False),
+        ("neu=yes", True),
+        ("Preis=49,95", 49.95),
         ("Preis=49.95", 49.95),
+        ("Preis=1.299,00", 1299.0),
         ("Bestand=12", 12),
         ("Bestand=some", "some"),
+        ("ab=2026-02-01", {"gte": "2026-02-01T00:00:00.000Z", "lte": "2026-02-01T00:00:00.000Z"}),
+        ("Stand=01.02.2026", {"gte": "2026-02-01T00:00:00.000Z", "lte": "2026-02-01T00:00:00.000Z"}),
+        ("created_at=1700000000", {"gte": 1700000000, "lte": 1700000000}),
+        ("ab=soon", {"gte": "soon", "lte": "soon"}),
     ],
 )
 def test_a_value_is_read_by_the_type_of_its_field(text: str, value: object) -> None:
-    """A text stays one where texts are indexed, and is JSON elsewhere."""
-    assert parse_condition(text).read(SHOP) == {"field": text.partition("=")[0], "op": "eq", "value": value}
+    """And in the form that the documents have: commas, words for yes, and dates."""
+    op = "date_range" if isinstance(value, dict) else "eq"
+    assert parse_condition(text).read(SHOP) == {"field": text.partition("=")[0], "op": op, "value": value}
