@@ -239,6 +239,19 @@ NOTHING: Final[list[tuple[Json, str]]] = [
     ),
     ({"filters": [{"field": "brand", "op": "eq", "value": "secret Sony"}]}, "no document passes filters.0 (`brand`)"),
     (
+        {"filters": [{"field": "brand", "op": "eq", "value": "sony"}]},
+        "no document passes filters.0 (`brand`); did you mean 'Sony'?",
+    ),
+    (
+        {"filters": [{"field": "variants.size", "op": "any_of", "value": ["s", "xxl"]}]},
+        "no document passes filters.0 (`variants.size`); did you mean 'S'?",
+    ),
+    (
+        # Of the brands that only the clerk may see, nothing is said.
+        {"filters": [{"field": "brand", "op": "eq", "value": "secret sony"}]},
+        "no document passes filters.0 (`brand`)",
+    ),
+    (
         {"filters": [{"field": "brand", "op": "eq", "value": 5}]},
         "no document passes filters.0: `brand` is indexed as keyword: the value must be a string",
     ),
