@@ -1,6 +1,6 @@
 """The collections outside of the flows: surveyed, and made, by the commands and before the indexing flow starts."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
@@ -199,6 +199,20 @@ def ask_collections(
 
     with open_client(settings, in_process) as ask:
         return ask(answers, _BUILDING)
+
+
+def find_any(settings: Settings, in_process: InProcess, wheres: Iterable[Filter]) -> Iterator[bool]:
+    """True for each of these filters that a document of any configured collection matches. Raises BackendError."""
+
+    async def is_there(client: QdrantClient, where: Filter) -> bool:
+        for name in settings.qdrant.physical:
+            if (await client.scroll(name, where, limit=1, fields=False, timeout=_SURVEY)).records:
+                return True
+        return False
+
+    with open_client(settings, in_process) as ask:
+        for where in wheres:
+            yield ask(partial(is_there, where=where), _TIMEOUT)
 
 
 @contextmanager

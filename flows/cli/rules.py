@@ -5,9 +5,11 @@ removed. The console's page of rules has those of the topic in words, and checks
 tried by a column of the page, whose query has it: see `rules` of a query event.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from time import time
 from typing import Annotated, Any, Final, Literal
@@ -15,18 +17,26 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 import typer
 
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import find_any
 from flows.assembly.delivery import ENDS_TIMEOUT, connect
 from flows.assembly.query import expression_columns, rule_table
 from flows.cli.config import begin
 from flows.cli.ingestion import numbered_lines, read_topic
 from flows.cli.output import Config, emit, input_file, out, say, stderr
+from operators.access.filters import condition
+from operators.clients.qdrant.client import Filter
 from operators.delivery.client import KafkaClient, ProducerRecord
-from operators.query.rules import Circumstances
+from operators.mapping.own_names import OwnNames
+from operators.query.rules import Circumstances, CompiledRule
 from operators.query.ruling import decide
-from schemas.errors import ConfigError, DeliveryError, FatalDelivery, InputError, invalid
+from operators.query.zero_results import suggest
+from schemas.document import NAMESPACE
+from schemas.errors import BackendError, ConfigError, DeliveryError, FatalDelivery, InputError, invalid
 from schemas.event import json_object
 from schemas.fields import Strict
-from schemas.rule import MAX_RULE_BYTES, rule_key
+from schemas.filters import Eq, Exists, FieldFilter
+from schemas.rule import EVERYWHERE, MAX_RULE_BYTES, rule_key
 from schemas.settings import Settings
 
 Keyed = tuple[str, bytes, bytes | None]
@@ -46,7 +56,7 @@ def rules(
 ) -> None:
     """Put the rules of a file on the topic, list those that are there, or test which work for a text.
 
-    Exit code 1 if a line of the file is no rule: nothing is put.
+    It warns of fields and documents that the index lacks. Exit code 1 if a line of the file is no rule: nothing is put.
     """
     settings = begin(config)
     table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), list[str]()
@@ -67,6 +77,9 @@ def rules(
         say(stderr, line, "red")
     if refused and file is not None:
         raise typer.Exit(1)
+    own = namespace or (settings.defaults.namespace if action == "test" else None)
+    for warning in find_absent(settings, [each for each in table if own is None or each[0] in {own, EVERYWHERE}]):
+        say(stderr, warning, "yellow")
     if action == "put":
         put_rules(connect(settings.kafka), topic or "", keyed)
         say(out, f"{len(keyed)} rules were put")
@@ -82,6 +95,33 @@ def rules(
         for synonym in ruling.expansions:
             emit({"id": synonym.rule, "synonym": synonym.text, "weight": synonym.weight})
         emit({"text": left})
+
+
+def find_absent(settings: Settings, rules: Iterable[tuple[str, CompiledRule]]) -> Iterator[str]:
+    """The fields and documents that rules of these namespaces name, and that none of their documents has or is.
+
+    Nothing is said of an index that can't be read.
+    """
+    own, path = OwnNames(settings.documents.columns).own, settings.qdrant.path
+    named = defaultdict[tuple[str, FieldFilter], list[str]](list)
+    for namespace, rule in rules:
+        for each in rule.named:
+            named[namespace, each].append(rule.id)
+    if path is not None and not path.expanduser().is_dir():
+        return
+    with suppress(BackendError, ConfigError, TimeoutError), closing(InProcess(settings)) as in_process:
+        found = find_any(settings, in_process, (_where(*each) for each in islice(named, _LOOKED_UP)))
+        for ((namespace, wanted), ids), there in zip(named.items(), found, strict=False):
+            if not there and isinstance(wanted, Exists):
+                near = suggest(own(wanted.field), [*map(own, settings.qdrant.indexes)])
+                yield f"rules of {namespace}: {', '.join(ids)}: no document has the field `{own(wanted.field)}`{near}"
+            elif not there:
+                yield f"rules of {namespace}: {', '.join(ids)}: no document is `{wanted.value}`"
+
+
+def _where(namespace: str, wanted: FieldFilter) -> Filter:
+    within = [Eq(field=NAMESPACE, op="eq", value=namespace)] if namespace != EVERYWHERE else []
+    return {"must": [*map(condition, (*within, wanted))]}
 
 
 def _read_file(path: Path, refused: list[str]) -> Iterator[Keyed]:
@@ -113,6 +153,9 @@ def _read_rules(client: KafkaClient, topic: str) -> Iterator[Keyed]:
     for each in read_topic(client, topic, ENDS_TIMEOUT):
         yield f"{topic}:{each.partition.partition}:{each.offset}", each.key or b"", each.value
 
+
+_LOOKED_UP: Final = 500
+"""Fields and documents that are looked up: a topic may have many rules."""
 
 _REFUSED: Final = 20
 """Records of the topic that are no rule, of which the page says why, at most."""

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from operators.access.filters import on_fields
 from operators.text.analysis import is_unspaced
 from operators.text.folding import fold, fold_accents
 from operators.text.words import WORD
 from schemas.errors import invalid
+from schemas.filters import Eq, Exists, FieldFilter
 from schemas.rule import EVERYWHERE, MAX_WORDS, NamesReader, Rule, read_rule, read_rule_key
 from schemas.settings.qdrant import language_tag
 
@@ -97,6 +99,18 @@ class CompiledRule:
         text = rule.when.exact or rule.when.contains
         phrase = _phrases([text], "when")[text] if text is not None else ()
         return cls(id_, value, rule, phrase, synonyms)
+
+    @property
+    def named(self) -> list[FieldFilter]:
+        """The filters that a document passes which has a field, or is a document, that the effects name."""
+        then = self.rule.then
+        filtered = [each for each in (then.bury, then.boost, then.rewrite) if each is not None]
+        fields = {each.field for effect in filtered for _, each in on_fields(effect.filters, "")}
+        numbers = (then.boost, then.rewrite.order_by if then.rewrite is not None else None)
+        fields |= {each.field for each in numbers if each is not None and each.field is not None}
+        ids = [*(pin.id for pin in then.pin or ()), *(then.bury.ids if then.bury is not None else ())]
+        there = map(Exists.on, sorted(fields))
+        return [*there, *(Eq(field="id", op="eq", value=each) for each in ids)]
 
     def holds(self, at: Circumstances) -> bool:
         """True if the conditions other than the text's hold."""

@@ -7,9 +7,12 @@ from typing import Any
 
 import kafka
 import pytest
+from rich.console import Console
 from typer.testing import Result
 
 from bench.kafka.broker import Broker
+from flows.cli.ingestion import index_once
+from flows.process.embedded import embedded_settings, start_with_settings
 from schemas.rule import rule_key
 from tests.flows.cli.running import Command
 
@@ -94,6 +97,45 @@ def test_a_text_is_tested_with_a_file_alone(tmp_path: Path, monkeypatch: pytest.
     assert printed(command(*asked)) == [synonym, {"text": "TV"}]
     assert printed(command(*asked, "--source", "web")) == [{"id": "pin", "then": PIN["then"]}, synonym, {"text": "TV"}]
     assert printed(command("rules", "test", "TV", "--file", file)) == [{"text": "TV"}]
+
+
+def test_what_no_document_has_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field, a document and a namespace that a rule names and the index lacks; the rule works all the same."""
+    settings: dict[str, Any] = {
+        "qdrant": {"path": str(tmp_path / "index"), "indexes": {"price": "float"}},
+        "embedder": {"kind": "none"},
+    }
+    documents = [{"id": "q60", "namespace": "shop", "title": "Television", "price": 5, "sizes": [{"eu": 42}]}]
+    with start_with_settings(embedded_settings(tmp_path / "index", settings)) as flow:
+        index_once(flow, "shop", lambda: enumerate(documents, 1), "1", tmp_path / "index", Console(quiet=True))
+    prize = [{"field": "prize", "op": "range", "value": {"lt": 9}}]
+    sizes = [{"field": "sizes", "op": "nested", "value": [{"field": "eu", "op": "eq", "value": 42}]}]
+    rules: dict[str, dict[str, Any]] = {
+        "fine": {"pin": [{"id": "q60", "position": 1}], "boost": {"field": "price"}, "bury": {"filters": sizes}},
+        "pin": {"pin": [{"id": "q60", "position": 1}, {"id": "q61", "position": 2}]},
+        "bury": {"bury": {"ids": ["q61"], "filters": [{"any_of": prize}]}},
+        "boost": {"boost": {"field": "sold"}},
+    }
+    lines = [{"namespace": "shop", "id": id_, "then": then} for id_, then in rules.items()]
+    lines += [{"namespace": "shpo", "id": "typo", "then": rules["boost"]}]
+    lines += [
+        {"namespace": "*", "id": "all", "when": {"exact": "dear"}, "then": {"rewrite": {"order_by": {"field": "age"}}}}
+    ]
+    command = Command(tmp_path, monkeypatch, settings)
+    asked = ("rules", "test", "tv", "--file", write(tmp_path / "rules.jsonl", *lines), "--namespace")
+    done = command(*asked, "shop")
+    assert [each["id"] for each in printed(done)[:-1]] == sorted(rules)
+    assert done.stderr.splitlines() == [
+        "rules of *: all: no document has the field `age`",
+        "rules of shop: boost: no document has the field `sold`",
+        "rules of shop: bury: no document has the field `prize`; did you mean `price`?",
+        "rules of shop: bury, pin: no document is `q61`",
+    ]
+    typo = command(*asked, "shpo").stderr.splitlines()
+    assert typo[1:] == ["rules of shpo: typo: no document has the field `sold`"]
+    settings["qdrant"]["path"] = str(tmp_path / "none")
+    assert command(*asked, "shop").stderr == ""
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(
