@@ -37,12 +37,12 @@ def run(
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
     settings = begin(config, as_replica=replicas == 1)
-    delivery, telemetry = settings.delivery, settings.telemetry
+    telemetry = settings.telemetry
     if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
         port = None if telemetry.finds_port else telemetry.port
-        raise typer.Exit(run_replicas(arguments, delivery.replica, port, replicas, delivery.drain_timeout))
+        raise typer.Exit(run_replicas(arguments, settings.delivery.replica, port, replicas))
     # The indexing flow first: it makes the collections that do not exist.
     indexing: dict[str, Build] = {"indexing": indexing_replica} if with_indexing else {}
     raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, telemetry.port))

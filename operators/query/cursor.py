@@ -111,7 +111,7 @@ class CursorCodec:
                 kind = _AFTER_NONE
             case After(float(number), count):
                 kind, value = _AFTER_FLOAT, (number,)
-            case After(number, count):
+            case After(int(number), count):
                 kind, value = _AFTER_INTEGER, (number,)
         state, given = cursor.state, b"".join(cursor.given)
         flags = kind | _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
