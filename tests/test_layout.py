@@ -58,9 +58,9 @@ SHORT = 3
 BUDGET = {
     "schemas": 5056,
     "operators.runtime": 1156,
-    "operators.text": 3429,
+    "operators.text": 3487,
     "operators.mapping": 1438,
-    "operators.ranking": 2475,
+    "operators.ranking": 2483,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 494,

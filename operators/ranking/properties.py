@@ -21,6 +21,7 @@ from operators.text.folding import fold_accents
 from operators.text.measures import (
     DATE,
     NUMERAL,
+    UNITS,
     YEAR,
     Lexeme,
     Measure,
@@ -246,7 +247,8 @@ class Subject:
         number: float | None
         if isinstance(value.value, str):
             measures = _short_measures(value.value)
-            if len(measures) != 1 or (measures[0].unit is None and len(tokenize(value.value)) != 1):
+            # An age may be `4+`.
+            if len(measures) != 1 or (measures[0].unit is None and len(tokenize(value.value.removesuffix("+"))) != 1):
                 return None
             number, unit = measures[0].number, measures[0].unit or unit
         elif (number := clamp(value.value, -_MOST, _MOST)) is None:
@@ -280,7 +282,11 @@ class Subject:
             is_price = self.about == {"price"}
             money = [each for each in measures if is_price and each.unit is not None and each.unit.kind == "currency"]
             return [each.number for each in measures if each in money or self._is_beside(tokens, each)]
-        alike = [each for each in measures if each.unit is not None and each.unit.kind == self.unit.kind]
+        # "From 10 years, about 75 minutes" has one age.
+        least = UNITS["month"].factor if "age" in self.about else 0
+        alike = [
+            each for each in measures if each.unit and each.unit.kind == self.unit.kind and each.unit.factor >= least
+        ]
         beside = [each for each in alike if self._is_beside(tokens, each)]
         numbers = (self.convert(each.number, each.unit) for each in beside or alike)
         return [each for each in numbers if each is not None]

@@ -25,8 +25,8 @@ from operators.ranking.properties import (
     values_at,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Lexeme, names, stands_in_run, stems_of, tokenize
-from operators.text.phrases import WORDS, simplify
+from operators.text.measures import Lexeme, names, phrase_at, stands_in_run, stems_of, tokenize
+from operators.text.phrases import OMITTED, WORDS, simplify
 from schemas.document import COLUMNS
 from schemas.query import Exclusion, Limit, Order
 from schemas.recipes.stages import Wishes
@@ -238,6 +238,8 @@ def _without(word: str) -> re.Pattern[str]:
 
 def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
     """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "is not needed"."""
+    if phrase_at(tokens, at + 1, OMITTED) is not None:
+        return True
     first, *rest = [*(each.text for each in tokens[at + 1 : at + 3] if each.text != "-"), ""]
     # "Sugar-free", "Deutsch nicht erforderlich", "sugar is not added"; and "parking is free" has parking.
     if first in WORDS["free"] | _DENYING or (first in WORDS["auxiliary"] and not _DENYING.isdisjoint(rest)):

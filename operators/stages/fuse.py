@@ -38,7 +38,7 @@ from operators.ranking.run import Matches
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import SearchLeg, count_branches
-from operators.text.nearness import may_be_near, read_near
+from operators.text.nearness import may_be_near, read_near, replace
 from operators.wire.message import Attributes
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -183,13 +183,13 @@ class Fuzzy(SearchLeg):
         texts = (join_fields(payload, retrieval.filtered)[:_READ] for payload in leg.payloads)
         terms = self.catalogue.analyser(query.asked.collection).terms_of
         readings = read_near(retrieval.unknown, texts, terms)
-        found = find_matches([*readings.values()], union([leg]), retrieval.columns)
+        found = find_matches([*chain(*readings.values())], union([leg]), retrieval.columns)
         ids = frozenset[str]().union(*found.fields.values()) if found is not None else frozenset[str]()
         if not ids:
             legs[self.name] = Leg(self.name, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
             return
         legs[self.name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ in ids])
-        retrieval.words = [readings.get(word.text, word) for word in retrieval.words]
+        retrieval.words = replace(retrieval.words, readings)
         if (matcher := retrieval.matcher) is not None:
             retrieval.matcher = cache(lambda: matcher().read(readings))
         query.outcome.matches = _matches(query, _answered(query))

@@ -76,7 +76,8 @@ time = duration age: s 1 s 秒 sec segundos secondi secs second seconds sekunde 
  d 86400 day days 天 dias días giorni dagen dagar dager dni gün дней дня tag tage tagen jour jours; week 604800 week
  weeks 周 週間 semanas settimane weken veckor uker uger tygodni hafta недель недели woche wochen semaine semaines;
  month 2592000 month months 个月 ヶ月 meses mesi maanden månader måneder miesięcy месяцев месяца monat monate
- monaten mois; y 31536000 yr yrs 年 岁 歳 años anos anni jaar лет года yıl yaş year years jahr jahre jahren ans annees
+ monaten mois; y 31536000 yr yrs 年 岁 歳 años anos anni jaar лет года yıl yaş year years jahr jahre jahren
+ jahrige jahrigen jahriges jahriger ans annees
 temperature = temperature: °C 1 °c 度 celsius grados gradi graus graden градусов stopni degree degrees grad degre
  degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
 light = brightness: lm 1 lm lumen lumens
@@ -115,7 +116,7 @@ depth: deep depth tief tiefe profond profonde profondeur
 thickness: thick thickness dick dicke epais epaisse epaisseur
 diameter: diameter durchmesser diametre
 weight: weight weighing weighs heavy gewicht schwer wiegt poids lourd lourde mass masse
-age: age ages aged old alter alt
+age: age ages aged old olds alter alt alte altes jahrige jahrigen jahriges jahriger
 size: size sizes sizing grosse schuhgrosse taille pointure konfektionsgrosse
 memory: memory ram arbeitsspeicher memoire
 storage: storage disk ssd hdd speicher speicherplatz festplatte stockage disque
@@ -126,8 +127,8 @@ duration: duration time dauer duree runtime laufzeit autonomie zeit temps
 battery: battery akku batterie
 screen: screen display diagonal bildschirm ecran bildschirmdiagonale
 area: area flache wohnflache surface superficie
-people: 人 名 pessoas personas persone personer osób kişi kişilik человек people person persons personen personnes
- guests gaste seats seating places capacity platze kapazitat capacite
+people: people person persons personen personnes beds sleeps serves schlafplätze couchages 人 名 pessoas personas
+ persone personer osób kişi kişilik человек guests gaste seats seating places capacity platze kapazitat capacite
 players: players player spieler spielern joueurs joueur
 rooms: rooms room habitaciones camere quartos kamers комнат zimmer zimmern pieces piece
 bedrooms: bedrooms bedroom schlafzimmer chambres chambre
@@ -332,6 +333,23 @@ def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
     return Measure(number, unit, at, end)
 
 
+def people_at(tokens: Sequence[Lexeme], at: int) -> tuple[Measure, str] | None:
+    """The number of people or players at this token, or their age, such as "4-year-old", and its subject."""
+    number = tokens[at].number if at < len(tokens) else None
+    if number is None and tokens[at - 1].text == "one":
+        # It is a pronoun elsewhere.
+        at, number = at - 1, 1.0
+    behind = [place for place in range(at + 1, min(at + 5, len(tokens))) if tokens[place].text != "-"]
+    if number is None or not behind:
+        return None
+    unit = UNITS.get(tokens[behind[0]].text)
+    subjects = subjects_in(unit.kind) & {"age"} if unit is not None else {"people", "players"}
+    for place in behind[: 1 if unit is None else 2]:
+        if found := subjects & subjects_of(tokens[place].text):
+            return Measure(number, unit, at, place + 1), min(found)
+    return None
+
+
 def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:
     """Every number of a text with its unit; the first of a range, as in `2 to 4 m`, has that of the second."""
     found: list[Measure] = []
@@ -359,6 +377,10 @@ _ENDINGS: Final = {
 
 _COMPOUND: Final = 5
 
+HEAD: Final = 4
+REST: Final = 3
+"""Letters of the shortest end of a compound, as it is written, and of what is before it: `coats` is none of `oats`."""
+
 
 @lru_cache(16384)
 def stems_of(word: str) -> frozenset[str]:
@@ -383,6 +405,7 @@ def names(word: str, other: str) -> bool:
         return other in word
     if is_alike(word, other):
         return True
-    if len(other) < _COMPOUND or len(word) <= len(other):
-        return False
-    return any(word.startswith(each) or word.endswith(each) for each in stems_of(other) if len(each) >= _COMPOUND)
+    parts = tuple(each for each in stems_of(other) if len(word) > len(other) and len(each) >= _COMPOUND)
+    # Short ones end too many words, such as `transparent`, unless they are plurals.
+    is_head = len(other) >= HEAD and other[-1] == "s" and word.endswith(other) and len(word) >= len(other) + REST
+    return is_head or word.startswith(parts) or word.endswith(parts)

@@ -133,11 +133,11 @@ class Matcher:
             self._stems.append(token.text[: max(_ENDING, len(token.text) - _ENDING)])
             self._by_term |= dict.fromkeys(found, word)
 
-    def read(self, readings: Mapping[str, QueryWord]) -> Self:
+    def read(self, readings: Mapping[str, Sequence[QueryWord]]) -> Self:
         """Find what unknown words of the query were read for, too; `readings` has them by the unknown word."""
         for word, reading in readings.items():
             if (number := self._known.get(word)) is not None:
-                self._by_term |= dict.fromkeys(reading.terms, number)
+                self._by_term |= {term: number for part in reading for term in part.terms}
         return self
 
     def part(self, text: str, size: int) -> int:

@@ -128,12 +128,13 @@ filler: a an the about of around roughly approximately circa ca de d' du la le l
  year jahr annee baujahr en in
 connector: with for of priced costing at that which is are costs cost mit von fur zu der die das a avec pour de d' in
  en from
-determiner: a an the any of for with to in at by near vom made added have having need needs needing contain contains
- containing
- include includes including require requires use using de d' du des la le les l' un une en a ein eine einen einem
- einer der die das den dem fur mit aus von in zu zum zur
+determiner: a an the any one ones my our your of for with to in at by near over above under below vom made added have
+ having need needs needing contain contains containing include includes including require requires use using de d' du
+ des la le les l' un une en a ein eine einen einem einer der die das den dem mein meine meinen fur mit aus von in zu zum
+ zur am im uber unter
 negation: no not nicht kein keine pas non
 either: or oder ou
+recipient: for fur pour
 also: and or nor und oder et ou ni
 relative: that which who whose qui die der das welche welcher welches
 auxiliary: is are was were do does did has have had will would can could should may must be shall shalt cannot ist
@@ -234,6 +235,9 @@ EXCLUDING: Final = Phrases((each, head) for head, phrases in read_rows(_EXCLUDIN
 _BEGIN_ALIKE: Final = "sans fil|sans contact|sans frontieres|ohne grenzen|without borders|no name|non stop"
 NAMES: Final = Phrases((name, name) for name in _BEGIN_ALIKE.split("|"))
 """Names of things that begin like an exclusion."""
+
+OMITTED: Final = Phrases((phrase, phrase) for phrase in ("left out", "left off", "omitted", "weggelassen", "supprime"))
+"""Phrases of documents behind what is not there."""
 
 ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwards", "and up"))
 """Phrases behind a year that make of it the first one."""

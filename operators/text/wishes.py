@@ -46,11 +46,12 @@ class Read(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A wish whose words are the tokens from `start` to before `end`."""
+    """A wish whose words are the tokens from `start` to before `end`; `stays`: what is searched keeps them."""
 
     start: int
     end: int
     wish: Wish
+    stays: bool = False
 
 
 def read_wishes(
@@ -120,7 +121,8 @@ class _Reader:
             return None
         start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
         end = self._skip(found.end, "link", 1)
-        return _Found(start, end, found.wish.model_copy(update={"words": self._words(start, end)}))
+        words = "" if found.stays else self._words(start, end)
+        return _Found(start, end, found.wish.model_copy(update={"words": words}))
 
     def _words(self, start: int, end: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
@@ -146,10 +148,8 @@ class _Reader:
         return before or self._is_hyphen(end)
 
     def _skip(self, at: int, kind: str, most: int) -> int:
-        end = at
-        while end - at < most and self._is(end, kind):
-            end += 1
-        return end
+        others = (each for each in range(at, at + most) if not self._is(each, kind))
+        return next(others, at + most)
 
     def _with_connectors(self, start: int, least: int) -> int:
         """The first token of the words that lead to a limit, such as "released" or "with"."""
@@ -298,14 +298,23 @@ class _Reader:
             return self._make_years(at, behind[1], {behind[0]: measure.number}, dated=False)
         return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
 
+    def _people(self, at: int) -> _Found | None:
+        """A number of those whom it must suit: "for 300 people", "for a 4 year old"."""
+        number = self._skip(at + 1, "determiner", _FILLERS)
+        found = None if self._phrase(number - 1, self.vocabulary.before) else measures.people_at(self.tokens, number)
+        if found is None:
+            return None
+        measure, subject = found
+        bounds: dict[Bound, float] = {"lte" if subject == "age" else "gte": measure.number}
+        return _Found(at, measure.end, _limit(bounds, measure.unit, [subject]), stays=True)
+
     def _size(self, at: int) -> _Found | None:
         """A size: "size 42", "Größe XL"."""
         if not at or not self._is(at, "size") or at + 1 >= len(self.tokens):
             return None
         number, end = self.tokens[at + 1].number, at + 2
-        if number is None and not self._is(at + 1, "letter"):
-            return None
-        if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
+        measured = number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end)
+        if measured or (number is None and not self._is(at + 1, "letter")):
             return None
         if (behind := self._phrase(end, self.vocabulary.behind)) is not None and number is not None:
             return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
@@ -317,21 +326,18 @@ class _Reader:
         kind, _, reach = said.partition(" ")
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
-        # "No more than" is a limit.
-        if marked == at or self._phrase(marked, self.vocabulary.before) is not None:
-            return None
-        if self._is(at - 1, "either"):
+        # "No more than 8" is a limit, and "not over the pub" is none.
+        bound = self._phrase(marked, self.vocabulary.before)
+        if marked == at or (bound and measure_at(self.tokens, self._skip(bound[1], "filler", _FILLERS)) is not None):
             return None
         is_name = self._is_hyphened(at, marked) or self._phrase(at, phrases.NAMES) is not None
-        if is_name or (kind == "clause" and not self._is_apart(at)):
+        if is_name or self._is(at - 1, "either") or (kind == "clause" and not self._is_apart(at)):
             return None
         is_behind_noun = self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
         if kind == "noun" and not is_behind_noun:
             # In other languages "no" is another word.
             return None
-        first = marked
-        while self._is(first, "determiner"):
-            first += 1
+        first = self._skip(marked, "determiner", len(self.tokens))
         if self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
             return None
         is_state = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
@@ -355,15 +361,12 @@ class _Reader:
     @cached_property
     def _wanted(self) -> int:
         """The first word of what is wanted: an exclusion stands behind it."""
-        for at, token in enumerate(self.tokens):
-            if (self._is_word(at) or token.number is not None) and not self._is(at, "question"):
-                return at
-        return len(self.tokens)
+        said = (at for at, each in enumerate(self.tokens) if self._is_word(at) or each.number is not None)
+        return next((at for at in said if not self._is(at, "question")), len(self.tokens))
 
     def _is_apart(self, at: int) -> bool:
         """True if "not" at a token excludes what follows, and negates no verb."""
-        before = self._text(at - 1)
-        if before == ",":
+        if self._text(at - 1) == ",":
             return True
         if self._text(at) != "not":
             # The other languages put it behind the verb.
@@ -373,9 +376,7 @@ class _Reader:
 
     def _clause(self, at: int) -> int | None:
         """The token behind the negation of a relative clause: "that is not", "which do not", "that don't"."""
-        if not self._is(at, "relative"):
-            return None
-        for verb in range(at + 1, min(at + _CLAUSE, len(self.tokens))):
+        for verb in range(at + 1, min(at + _CLAUSE, len(self.tokens))) if self._is(at, "relative") else ():
             word = self._text(verb)
             if word.endswith("n't") or word == "cannot":
                 return verb + 1
@@ -427,16 +428,14 @@ _AMOUNTS: Final = {"0", *(sign for sign, of in measures.UNITS.items() if of.kind
 
 @lru_cache(64)
 def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
-    """Kinds of wishes, the readers of each, and the words and signs with which such a wish begins; then all of these.
-
-    `0` is a number.
-    """
+    """Kinds of wishes, their readers, and the words and signs that begin them, `0` for numbers; then all of these."""
     words = of.words
     openings: list[_Opening] = [
         ("limit", _Reader._date, FIRST_WORDS | of.before.firsts),
         ("limit", _Reader._range, _AMOUNTS.union(words["opening"], words["range"], words["filler"])),
         ("limit", _Reader._limit, words["negation"] | of.before.firsts),
         ("limit", _Reader._limit_behind, _AMOUNTS),
+        ("limit", _Reader._people, words["recipient"]),
         ("limit", _Reader._size, words["size"]),
         ("exclusion", _Reader._exclusion, of.excluding.firsts | words["relative"]),
         ("exclusion", _Reader._exclusion_behind, of.excluded.firsts),

@@ -148,6 +148,11 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("flat with at least three rooms", ["Four rooms by the park", "2 rooms", {"rooms": 3}], [0, 1, 0]),
     ("board game for more than 3 players", ["For two to four players.", "For 2 players", "For 5-8 players"], [0, 1, 0]),
     ("Zelt für mindestens 4 Personen", [{"personen": 5}, {"persons": 2}], [0, 1]),
+    ("cottage for at least 8 people", [{"beds": 9}, {"beds": 5}, "Sleeps eight", "Cottage"], [0, 1, 0, 0.5]),
+    ("hall for 300 people", [{"seats": 1400}, {"seats": 90}, "For up to 300 people", "Room 300"], [0, 1, 0, 0.5]),
+    ("game for a 4 year old", [{"age": "3+"}, {"age": "12 months+"}, {"age": "10+"}, {"age": 4}], [0, 0, 1, 0]),
+    ("game for a 4 year old", ["Ten minutes, from 8 years", "From 36 months", "Half an hour"], [1, 0, 0.5]),
+    ("toy for a one year old", ["From 12 months", "From 18 months"], [0, 1]),
     ("hub with more than 4 ports", [{"ports": 7}, {"ports": 4}], [0, 1]),
     ("drill between 12 and 18 V", [{"voltage": "18V"}, {"voltage": "36 V"}], [0, 1]),
     ("phone with more than 4,500 mAh", ["Battery of 5000 mAh", "Battery of 4000 mAh"], [0, 1]),
@@ -224,6 +229,7 @@ EXCLUSIONS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("nurse but no night shifts", ["Nurse. Night shifts are not planned.", "Nurse, night shifts"], [0, 1]),
     ("Pfleger ohne Nachtdienst", ["Pfleger, Nachtdienst nicht nötig", "Pfleger, Nachtdienst. Nicht leicht."], [0, 1]),
     ("hotel without parking", ["Hotel, parking is free", "Hotel, parking-free", "Hotel, free parking"], [1, 0, 1]),
+    ("cake no nuts", ["Cake, nuts left out", "Cake with walnuts", "Cake, nuts", "Cake, minute"], [0, 1, 1, UNKNOWN]),
     ("screws that do not rust", ["Screws rust", "Screws that never rust"], [1, 0]),
 ]
 

@@ -195,6 +195,24 @@ def test_what_a_word_was_read_for_is_evidence_in_every_candidate() -> None:
     assert passage.highlights == [(4, 11)]
 
 
+def test_the_parts_of_a_compound_are_words_of_the_query() -> None:
+    """A candidate with one of them has a part of the query, and hits with neither go."""
+    own = {"drawers": [6], "lids": [8]}
+    catalogue: Any = SimpleNamespace(analyser=lambda _: SimpleNamespace(terms_of=lambda word: own.get(word, [])))
+    each = asked()
+    each.retrieval.words = [QueryWord("drawerlids", [9], 0, 1), QueryWord("red", [1], 1, 1)]
+    each.retrieval.found = {"keyword": Found(hits({"a": [1, 8]}))}
+    found = hits({"b": [1, 6, 8], "d": [7]})
+    both = {**found.payloads[0], BODY: "Drawers with lids"}
+    found = found._replace(payloads=[both, found.payloads[1]])
+    done = Fuzzy("fuzzy", NOBODY, Bounds(30, 64, 8), catalogue).on_result(complete_legs(each), Found(found))
+    assert done.outcome.legs["fuzzy"].ids == ["b"]
+    assert done.outcome.matches is not None
+    parts = (f"drawerlids{READ_AS}drawers", f"drawerlids{READ_AS}lids")
+    assert [{*done.outcome.matches.fields[part]} for part in parts] == [{"b"}, {"a", "b"}]
+    assert [done.outcome.matches.atoms[word] for word in (*parts, "red")] == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_a_lost_leg_of_a_misspelt_query_is_told() -> None:
     """The query is answered with what the others found, and says what is missing."""
     each = asked()

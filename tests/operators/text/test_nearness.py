@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.folding import fold_accents
-from operators.text.nearness import LONG, SPELT, count_edits, may_be_near, read_near
+from operators.text.nearness import LONG, SPELT, count_edits, may_be_near, read_near, replace
 from operators.text.terms import QueryWord
 
 letters = st.text("abcde", min_size=SPELT, max_size=12)
@@ -85,7 +85,7 @@ def read(word: str, *texts: str) -> str | None:
     query = [QueryWord(word, [], 3, 1)]
     readings = read_near(query, texts, lambda each: [crc32(each.removesuffix("s").encode())])
     assert readings.keys() <= {word}
-    return readings[word].text if readings else None
+    return ", ".join(each.text for each in readings[word]) if readings else None
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,16 @@ def read(word: str, *texts: str) -> str | None:
         ("muetze", ["Die Strickmütze, 100 % Wolle"], "muetze ~ strickmütze"),
         ("angel", ["angle grinder", "nagel"], "angel ~ angle nagel"),
         ("tapper", ["tapped", "taper"], "tapper ~ tapped taper"),
+        ("theaterkasse", ["Kasse des Theaters"], "theaterkasse ~ theaters, theaterkasse ~ kasse"),
+        (
+            "bienenwachstuecher",
+            ["Tücher mit Bienenwachs"],
+            "bienenwachstuecher ~ bienenwachs, bienenwachstuecher ~ tücher",
+        ),
+        ("arbeitszimmer", ["Zimmer für die Arbeit"], "arbeitszimmer ~ arbeit, arbeitszimmer ~ zimmer"),
+        ("bookshelf", ["A shelf for books", "bookshelv"], "bookshelf ~ books, bookshelf ~ shelf"),
+        ("theaterkasse", ["Kasse", "Theater"], None),
+        ("minibar", ["a mini bar"], None),
         ("umbrella", ["a box"], None),
         ("virtue", ["virtually"], None),
         ("lampe", ["lamp5", "lampe3"], None),
@@ -111,7 +121,38 @@ def test_a_reading_has_the_terms_of_all_its_words() -> None:
     """So it is found in each candidate that has one of them, by its marks."""
     terms = {"tapped": [7], "taper": [8, 7]}
     reading = read_near([QueryWord("tapper", [1], 2, 1)], ["tapped", "taper"], terms.__getitem__)
-    assert reading == {"tapper": QueryWord("tapper ~ tapped taper", (7, 8), 2, 1)}
+    assert reading == {"tapper": [QueryWord("tapper ~ tapped taper", (7, 8), 2, 1)]}
+
+
+def test_the_parts_of_a_compound_stand_side_by_side() -> None:
+    """Words behind it move, and a form that spans it covers both."""
+    words = [
+        QueryWord("ab", [1], 0, 1),
+        QueryWord("cd", [2], 1, 1),
+        QueryWord("ef", [3], 2, 1),
+        QueryWord("all", [4], 0, 3),
+    ]
+    parts = {"cd": [QueryWord("c", [5], 1, 1), QueryWord("d", [6], 1, 1)]}
+    found = {each.text: (each.first, each.atoms) for each in replace(words, parts)}
+    assert found == {"ab": (0, 1), "c": (1, 1), "d": (2, 1), "ef": (3, 1), "all": (0, 4)}
+
+
+@given(st.lists(letters, min_size=1, max_size=4), st.sets(st.integers(0, 3)))
+def test_replaced_words_cover_all_atoms(texts: list[str], compounds: set[int]) -> None:
+    """Each atom once, in the order of the words; without readings nothing changes."""
+    words = [QueryWord(text, [], place, 1) for place, text in enumerate(texts)]
+    readings = {words[at].text: [words[at], words[at]] for at in compounds if at < len(words)}
+    found = replace(words, readings)
+    assert [each.first for each in found] == [*range(len(found))]
+    assert replace(words, {}) == words
+
+
+@given(letters, letters, st.sampled_from(["", "s", "n"]))
+def test_a_compound_is_read_for_its_parts(one: str, other: str, joint: str) -> None:
+    """In whatever order a text has them, and with a letter that joins them."""
+    found = read(one + joint + other, f"{other} of {one}")
+    assert found is not None
+    assert {each.split(" ~ ")[1] for each in found.split(", ")} <= {one, other}
 
 
 @given(st.text(max_size=40), st.text(max_size=12))
