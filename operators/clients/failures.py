@@ -7,7 +7,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
@@ -101,32 +101,45 @@ async def bisect(
     """
     if chance is not None:
         chance.call()
-    left, failed = min(len(items), MOST_PARTS), 0
+    # A function within this one that calls itself would hold its items until garbage is collected.
+    bisection = _Bisection(items, call, thorough, chance, min(len(items), MOST_PARTS))
+    return await bisection.ask(items) if items else []
 
-    async def ask(part: Sequence[Item]) -> list[Answer | BackendError]:
-        nonlocal left, failed
+
+@dataclass(slots=True)
+class _Bisection(Generic[Item, Answer]):
+    """The calls of one `bisect`: `left` may be made yet, and `failed` have."""
+
+    items: Sequence[Item]
+    call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
+    thorough: bool
+    chance: Chance | None
+    left: int
+    failed: int = 0
+
+    async def ask(self, part: Sequence[Item]) -> list[Answer | BackendError]:
+        """An answer or an error for each item of a part. Raises BackendError if all items are not divided."""
+        chance = self.chance
         halves: list[Sequence[Item]] = []
         try:
-            return [*await call(part)]
+            return [*await self.call(part)]
         except BackendError as error:
             if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
-                few, most = (1, None) if thorough else (min(left, _FEW), left)
+                few, most = (1, None) if self.thorough else (min(self.left, _FEW), self.left)
                 halves = divide(part, singly=few, most=most)
-            if not halves and part is items and not thorough:
+            if not halves and part is self.items and not self.thorough:
                 raise
             failure = error
-        failed += 1
+        self.failed += 1
         if not halves:
             return [failure] * len(part)
-        left -= len(halves)
-        before = failed
+        self.left -= len(halves)
+        before = self.failed
         # One after the other: the first call was given one slot at the backend.
-        answers = [answer for half in halves for answer in await ask(half)]
-        if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
+        answers = [answer for half in halves for answer in await self.ask(half)]
+        if chance is not None and failure.suspect is Blame.UNKNOWN and self.failed == before:
             chance.in_vain()
         return answers
-
-    return await ask(items) if items else []
 
 
 @dataclass(slots=True)

@@ -59,8 +59,9 @@ class Retrieval:
     - `analyser` made the `terms`, `words` has those of each word and form; `uncovered`: some documents that match the
       keywords hold none of the terms. `matcher` finds the query's words in texts, `unknown` are those that no leg
       found and others may be near to, `embedding` is the text's dense vector, `encoding` the sparse encoder's.
-    - `searches` has the search of each leg that is asked, None until they are written; `legs_left` counts those whose
-      request has not ended, and `found` has each one's outcome until all are there.
+    - `searches` has the search of each leg that is asked, None until they are written, and the legs' names alone once
+      all have ended; `legs_left` counts those whose request has not, and `found` has each one's outcome until all are
+      there.
     - `ends` maps a record to the position of a page that ends with it, `end` is that of the whole page's end.
     """
 
@@ -77,7 +78,7 @@ class Retrieval:
     encoding: SparseVector | None = None
     unknown: Sequence[QueryWord] = ()
     temporal_expression: TemporalExpression | None = None
-    searches: Mapping[str, Search] | None = None
+    searches: Mapping[str, Search | None] | None = None
     legs_left: int = 0
     found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)

@@ -210,6 +210,9 @@ def is_misspelt(query: InFlight) -> bool:
 
 def rank_hits(query: InFlight) -> InFlight:
     """Rank what the legs found; a query all of whose legs are lost is answered as failed."""
+    # A search holds its query: together they would stay until garbage is collected, and the next query would find no
+    # memory that the processor's caches have.
+    query.retrieval.searches = dict.fromkeys(query.retrieval.searches or ())
     answered = bool(_answered(query))
     if not answered and ({"embed", "encode", *LEG_SPECS} - {FACETS}) & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True

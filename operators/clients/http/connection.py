@@ -105,6 +105,10 @@ class HttpAnswer:
         self.chunks, self.size = [], 0
         return chunk
 
+    def close(self) -> None:
+        """Read no more. The parser holds the answer: together they would stay until garbage is collected."""
+        del self._parser
+
     def on_message_begin(self) -> None:
         # Also of a second answer to one request.
         self.last = self.complete
@@ -202,6 +206,8 @@ class Connection(asyncio.Protocol):
         """End the exchange; return True if the connection can be used again. If not, it is closed."""
         transport, answer = self._transport, self._answer
         self._answer = None
+        if answer is not None:
+            answer.close()
         answered = answer is not None and answer.complete and not answer.last and self._error is None
         writable = transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
         self.reused = answered and writable
