@@ -68,7 +68,7 @@ BUDGET = {
     "operators.wire": 667,
     "operators.query": 3667,
     "operators.telemetry": 652,
-    "operators.clients": 5142,
+    "operators.clients": 5143,
     "operators.delivery": 4626,
     "operators.collections": 1347,
     "operators.stages": 2360,

@@ -129,7 +129,8 @@ class _Bisection(Generic[Item, Answer]):
                 halves = divide(part, singly=few, most=most)
             if not halves and part is self.items and not self.thorough:
                 raise
-            failure = error
+            # Its traceback would hold this frame, and the items.
+            failure = error.with_traceback(None)
         self.failed += 1
         if not halves:
             return [failure] * len(part)
