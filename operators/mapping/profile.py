@@ -150,6 +150,11 @@ class FieldProfile:
         return re.fullmatch(pattern, self.names[-1], re.IGNORECASE | re.DOTALL) is not None
 
     @property
+    def is_read(self) -> bool:
+        """True if people read its values: they are words, and no ids."""
+        return self.kind is SHORT and not self.has_name(".*id")
+
+    @property
     def presence(self) -> float:
         """The share of documents that have a value."""
         return len(self.rows) / max(1, self.total)
