@@ -288,7 +288,10 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),
         ([*ARTICLES, *({**each, "e": str(each["a"])} for each in ARTICLES)], None),
         ([article(number, z=["S", "M"][number % 2]) for number in range(40)], None),
-        ([variants(number, z_id=f"C{number % 6}X", z="S") for number in range(120)], ["title", "y", "text"]),
+        (
+            [{"y_id": "CDEFGH"[n % 6] * 4, **variants(n, z="S", y=WORDS[n % 6])} for n in range(120)],
+            ["title", "y", "text"],
+        ),
         ([variants(number, serial=f"{number * 7919:06}", z="S", y="red") for number in range(120)], None),
     ],
     ids=[
@@ -298,6 +301,7 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         "copies",
         "versions",
         "no equal texts",
+        "ids of colours",
         "serial numbers",
     ],
 )
