@@ -343,14 +343,16 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     weights |= {each.name.replace("[]", ""): each.weight for each in searched}
     prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
-    contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
-    variants = roles.find_variants(usable, contents, named.get("id"))
-    read = [each.name for each in (named.get(TITLE), *variants, *prose, named.get(TEXT)) if each is not None]
+    # People name a document by the words that it shares with others: its kind, maker or place.
+    shared = [each for each in searched if each in usable and each.is_read and each.uniqueness < 0.5 and not each.listed]
+    contents = [*prose, *shared, *(named[name] for name in (TITLE, TEXT) if name in named)]
+    told = [*shared, *roles.find_variants(usable, contents, named.get("id")), *prose]
+    read = [each.name for each in (named.get(TITLE), *told, named.get(TEXT)) if each is not None]
     filtered = [*usable, *(each for each in members if each.form is None)]
     indexes = {each.name: each.index for each in filtered if each.index is not None and each.name not in INDEXED}
     return {
         "search_fields": weights,
-        "read_fields": read if variants or prose else None,
+        "read_fields": read if told else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
 

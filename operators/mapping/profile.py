@@ -288,7 +288,7 @@ class FieldProfile:
         if self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY:
             return 0  # A slug repeats the title.
         named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
-        return SHORT.weight * (self.distinct >= 5 and named > 0.8 and median_low(map(len, self.texts)) > 3)
+        return SHORT.weight * (self.distinct >= 2 and named > 0.8 and median_low(map(len, self.texts)) > 3)
 
     def _counts_articles(self) -> bool:
         """True for long whole numbers, nearly all different, of one length as an ISBN is, or that leave gaps."""
