@@ -1,12 +1,14 @@
 """The order of documents that follow one another in groups, as the messages of a conversation do.
 
 Rules:
-- A document with a title stands by itself.
+- A document with a title of its own stands by itself.
 - Whole numbers that begin again in each group, and leave none out in it, are positions.
 - Else the times of documents are, in groups by a field whose name says that they are conversations, if most documents
-  follow the one before within a day.
+  follow the one before within a week: channels have quiet days.
+- Of several fields that part documents, the one of the smallest groups does, and of equal ones the one people read.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -17,11 +19,16 @@ from operators.mapping.formats import NEARLY_ALL
 from operators.mapping.profile import IDENTIFIER, KEY, NUMBER, SHORT, FieldProfile
 
 _GROUPED: Final = (SHORT, KEY, IDENTIFIER, NUMBER)
-_CONVERSATIONS: Final = r".*(?:conversation|channel|chat|dialog|room|session|thread|ticket).*"
+_CONVERSATIONS: Final = re.compile(
+    r".*(?:conversation|channel|chat|dialog(?:ue)?|room|session|thread|ticket)[\W_]*(?:id|key|name|number|title)?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Fields as columns: `channel`, `threadId`, `channel.name`; `ticket_type` tells no conversations apart."""
+
 _LEAST: Final = 3
 """Documents of a group at least, on average."""
 
-_DAY: Final = 86_400.0
+_WEEK: Final = 7 * 86_400.0
 
 
 class DocumentOrder(NamedTuple):
@@ -33,10 +40,12 @@ class DocumentOrder(NamedTuple):
 
 def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> DocumentOrder | None:
     """The order of the documents, if they follow one another. Of the fields with a role, only a time orders."""
-    if "title" in named or "text" not in named:
+    title = named.get("title")
+    if (title is not None and not _is_shared(title)) or "text" not in named:
         return None
     others = [each for each in profiles if each.presence >= NEARLY_ALL and each not in named.values()]
     groups = [each for each in others if each.kind in _GROUPED and not each.listed and _is_shared(each)]
+    groups.sort(key=lambda each: (each.distinct, each.is_read), reverse=True)
     positions = [each for each in groups if each.kind is NUMBER and each.index == "integer"]
     space = named.get("namespace")
     for order in positions:
@@ -45,7 +54,7 @@ def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfil
                 return DocumentOrder(order, group)
     created = named.get("created_at")
     for group in groups if created is not None else ():
-        if created and group.has_name(_CONVERSATIONS) and _follow(created.seconds, (space, group), _talk):
+        if created and _CONVERSATIONS.fullmatch(group.column) and _follow(created.seconds, (space, group), _talk):
             return DocumentOrder(created, group)
     return None
 
@@ -70,7 +79,7 @@ def _count_up(positions: Sequence[float]) -> bool:
 
 
 def _talk(times: Sequence[float]) -> bool:
-    return len(times) < _LEAST or 0 < median(_gaps(times)) <= _DAY
+    return len(times) < _LEAST or 0 < median(_gaps(times)) <= _WEEK
 
 
 def _gaps(times: Sequence[float]) -> Iterator[float]:

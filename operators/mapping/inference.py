@@ -220,13 +220,15 @@ def _assign(profiles: Sequence[FieldProfile], now: float, given: Mapping[str, st
     others = [each for each in profiles if each is not id_]
     # In rankstream's own form an id is no title, however much it looks like one.
     title = fixed[TITLE] if TITLE in fixed else roles.find_title(others, text, id_ if TEXT not in fixed else None)
-    if title is None and TEXT not in fixed and text is not None and text.words < MANY_WORDS and text.kind is SHORT:
-        # The longest text of documents without others is a name.
-        title, text = text, None
     created, updated = roles.find_times(profiles, now)
     found = {"id": id_, TITLE: title, TEXT: text, "created_at": created, "updated_at": updated}
     found |= {"lang": roles.find_language(profiles), "namespace": roles.find_namespace(profiles), **fixed}
-    return {name: each for name, each in found.items() if each is not None}
+    named = {name: each for name, each in found.items() if each is not None}
+    lone = text if title is None and not fixed.keys() & {TITLE, TEXT} else None
+    if lone is None or lone.words >= MANY_WORDS or lone.kind is not SHORT or find_order(profiles, named) is not None:
+        return named
+    # The longest text of documents without others is a name, unless they follow one another.
+    return {TITLE if name == TEXT else name: each for name, each in named.items()}
 
 
 def _own_form(by_column: Mapping[str, FieldProfile]) -> dict[str, str]:
@@ -294,12 +296,12 @@ def _count(each: FieldProfile) -> list[tuple[str, int]]:
 
 
 def _read(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile], *, markup: bool) -> dict[str, Any]:
-    """The forms of values, and the fields with markup. Times alone have both a role and a form."""
+    """The forms of values, and the fields with markup. Of those with a role times alone have a form, and no id has."""
     formats: dict[str, Form] = {}
     html, markdown = [], []
     for each in profiles:
         told = each.kind is TIME or (each not in named.values() and (each.kind is not IDENTIFIER or each.form in LISTS))
-        if each.form and told:
+        if each.form and told and each.name != "id":
             formats[each.name] = each.form
         elif markup and each.kind in {PROSE, SHORT}:
             html += [each.name] if each.html >= _MARKED else []
@@ -341,13 +343,16 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     weights |= {each.name.replace("[]", ""): each.weight for each in searched}
     prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
-    contents = [*prose, *(named[name] for name in (TITLE, TEXT) if name in named)]
-    read = [each.name for each in (*roles.find_variants(usable, contents, named.get("id")), *prose)]
+    # People name a document by the words that it shares with others: its kind, maker or place.
+    shared = [each for each in searched if each in usable and each.is_read and each.uniqueness < 0.5 and not each.listed]
+    contents = [*prose, *shared, *(named[name] for name in (TITLE, TEXT) if name in named)]
+    told = [*shared, *roles.find_variants(usable, contents, named.get("id")), *prose]
+    read = [each.name for each in (named.get(TITLE), *told, named.get(TEXT)) if each is not None]
     filtered = [*usable, *(each for each in members if each.form is None)]
     indexes = {each.name: each.index for each in filtered if each.index is not None and each.name not in INDEXED}
     return {
         "search_fields": weights,
-        "read_fields": [*dict.fromkeys((TITLE, *read, TEXT))] if read else None,
+        "read_fields": read if told else None,
         "indexes": dict(islice(indexes.items(), _MOST_INDEXES)),
     }
 

@@ -150,6 +150,11 @@ class FieldProfile:
         return re.fullmatch(pattern, self.names[-1], re.IGNORECASE | re.DOTALL) is not None
 
     @property
+    def is_read(self) -> bool:
+        """True if people read its values: they are words, and no ids."""
+        return self.kind is SHORT and not self.has_name(".*id")
+
+    @property
     def presence(self) -> float:
         """The share of documents that have a value."""
         return len(self.rows) / max(1, self.total)
@@ -283,7 +288,7 @@ class FieldProfile:
         if self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY:
             return 0  # A slug repeats the title.
         named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
-        return SHORT.weight * (self.distinct >= 5 and named > 0.8 and median_low(map(len, self.texts)) > 3)
+        return SHORT.weight * (self.distinct >= 2 and named > 0.8 and median_low(map(len, self.texts)) > 3)
 
     def _counts_articles(self) -> bool:
         """True for long whole numbers, nearly all different, of one length as an ISBN is, or that leave gaps."""

@@ -102,8 +102,8 @@ price: kr kronor kroner price prices precio precios prezzo prezzi preço preços
  salaires loyer
 date: year date dated built made produced launched jahr baujahr datum annee gebaut fabrique founded gegrundet fonde
  vintage jahrgang millesime datiert datee
-date created: created creation opened submitted erstellt erstellung angelegt eroffnet eingereicht cree creee crees
- creees ouvert ouverte ouverts ouvertes soumis
+date created: created creation opened submitted listed added erstellt erstellung angelegt eroffnet eingereicht cree
+ creee crees creees ouvert ouverte ouverts ouvertes soumis
 date updated: updated update modified modification changed edited aktualisiert aktualisierung geandert anderung
  bearbeitet modifie modifiee modifies modifiees actualise actualisee mis mise mises
 date published: released release published publication posted erschienen veroffentlicht veroffentlichung publie publiee

@@ -1,6 +1,7 @@
 """The order of documents: which follow one another, and in what order."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -46,10 +47,35 @@ def talk(seconds: int, group: str) -> list[dict[str, Any]]:
 
 
 def test_times_order_what_is_called_a_conversation() -> None:
-    """Messages minutes apart in a channel follow one another; a month apart, or by a colour, they do not."""
+    """Messages minutes apart in a channel follow one another; four weeks apart, or by a colour, they do not."""
     assert chosen(talk(300, "channel")) == ({"order_by": "created_at", "group_by": "channel"}, "conversation")
     assert chosen(talk(600_000, "channel")) == (None, None)
     assert chosen(talk(300, "colour")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "group"),
+    [
+        (lambda n: {"channel": {"id": f"CX{'AB'[n % 2]}", "name": ["support", "plans"][n % 2]}}, "channel.name"),
+        (lambda n: {"channel": {"kind": "public", "name": ["Help for guests", "New plans"][n % 2]}}, "channel.name"),
+        (lambda n: {"channel": {"id": f"C{n % 4}AB", "name": ["help", "help", "plans", "shop"][n % 4]}}, "channel.id"),
+        (lambda n: {"channelType": "public", "threadId": f"{n % 3 + 10}"}, "threadId"),
+        (lambda n: {"room": "office", "author": {"real_name": ["Eva Lind", "Tom Oak"][n % 2]}}, "room"),
+    ],
+)
+def test_short_messages_follow_one_another(more: Callable[[int], dict[str, Any]], group: str) -> None:
+    """Their only text is their text, and people read the name of their group, if it parts as many as the id."""
+    messages = [{**each, **more(at), "body": each["body"][:20]} for at, each in enumerate(talk(90_000, "colour"))]
+    mapping = infer(messages, NOW)
+    assert mapping.qdrant["context"] == {"order_by": "created_at", "group_by": group}
+    assert (mapping.roles["text"].column, mapping.recipe) == ("body", "conversation")
+
+
+@pytest.mark.parametrize("name", ["rooms", "ticket_type", "colour"])
+def test_what_only_counts_or_sorts_is_no_conversation(name: str) -> None:
+    """A short text of documents without others stays their title."""
+    found = infer([{**each, "body": each["body"][:20]} for each in talk(300, name)], NOW)
+    assert ("title" in found.roles, found.qdrant.get("context")) == (True, None)
 
 
 def test_documents_with_titles_stand_by_themselves() -> None:

@@ -106,6 +106,16 @@ def test_a_field_that_means_something_else_has_another_name() -> None:
     assert not {"priority", "classification", "_rev"} & event.keys()
 
 
+def test_an_id_is_never_parsed() -> None:
+    """Ids that are times by their form come back as they are, whichever field is the time of creation."""
+    stamps = (1_700_000_000 + 7_000 * number for number in range(40))
+    documents = [{**article(number), "a": f"{stamp}.284185", "w": stamp} for number, stamp in enumerate(stamps)]
+    for created in ("a", "w"):
+        mapping = infer(documents, NOW, given={"id": "a", "created_at": created})
+        row = read_row(documents[0], DocumentSettings.model_validate(mapping.documents))
+        assert row["id"] == documents[0]["a"]
+
+
 def test_a_namespace_needs_its_name() -> None:
     """A field with few values alone would hide documents from queries."""
     documents = [article(number, group=f"g{number % 2}", tenant=f"t{number % 2}") for number in range(20)]
@@ -278,6 +288,10 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),
         ([*ARTICLES, *({**each, "e": str(each["a"])} for each in ARTICLES)], None),
         ([article(number, z=["S", "M"][number % 2]) for number in range(40)], None),
+        (
+            [{"y_id": "CDEFGH"[n % 6] * 4, **variants(n, z="S", y=WORDS[n % 6])} for n in range(120)],
+            ["title", "y", "text"],
+        ),
         ([variants(number, serial=f"{number * 7919:06}", z="S", y="red") for number in range(120)], None),
     ],
     ids=[
@@ -287,6 +301,7 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         "copies",
         "versions",
         "no equal texts",
+        "ids of colours",
         "serial numbers",
     ],
 )
