@@ -64,7 +64,7 @@ def judgements(
     queries: Annotated[Path, typer.Option(help="New JSON Lines file for the queries.")],
     qrels: Annotated[Path, typer.Option(help="New file for the judgements, in TREC format.")],
     config: Config = None,
-    least: Annotated[float, typer.Option(min=0, help="Least looks at a document that a judgement needs.")] = 10,
+    least: Annotated[float, typer.Option(min=0, help="Minimum looks at a document for a judgement.")] = 10,
 ) -> None:
     """Write judgements from the clicks of an interleaved experiment, which `evaluate` and `tune` read.
 
