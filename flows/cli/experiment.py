@@ -239,7 +239,7 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"queries still needed to {found}: {said}"
     guard = report["guards"]
     empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
-    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"
+    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} from robots"
     complete = ", ".join(f"{share:.1%} of {side}" for side, share in guard["complete"].items())
     yield f"rankings that were complete in time: {complete}"
     means = f"overlap {guard['overlap']:.2f}, {guard['unread']:.1f} documents without a score of the reranker"
