@@ -30,8 +30,7 @@ def run(
     with_indexing: Annotated[
         bool,
         typer.Option(
-            "--with-indexing",
-            help="Run the indexing flow in the same process, too, as qdrant.path requires.",
+            "--with-indexing", help="Run the indexing flow in the same process, too, as qdrant.path requires."
         ),
     ] = False,
 ) -> None:

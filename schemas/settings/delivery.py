@@ -288,7 +288,7 @@ class DeliverySettings(Section):
     """Name of the replica, unique and the same after a restart; default: the host's name."""
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 512
     """Messages read and not committed; others wait in Kafka. More answer a backlog sooner, take more memory, and wait
-    longer for a backend, within its `timeout`: lower it if a burst gets answers without a part, for the reason `timeout`."""
+    longer for a backend, within its `timeout`: lower it if answers of a burst lose parts to a `timeout`."""
     transaction_interval: Seconds | None = None
     """Seconds between the starts of two transactions, longer above 100 records a second, up to 0.06; null: 0.01 with
     librdkafka, 0.04 with kafka-python. More spends less CPU and answers later."""
