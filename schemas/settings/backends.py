@@ -137,9 +137,7 @@ class RerankSettings(ModelServer):
     on_the_fly: Answer[bool] = False
     """For late_interaction: compute the token vectors that the index lacks, within the query's time. Set it if few
     documents bring own vectors."""
-    timeout: Seconds = Field(
-        default=2.0, description="Seconds to rerank a query, its wait included; for chat: chat.timeout."
-    )
+    timeout: Seconds = Field(default=2.0, description="Seconds to rerank, its wait included; for chat: chat.timeout.")
     max_batch: Count | None = None
     """Documents in a call; for late_interaction, queries. null: late_interaction 16, onnx 256, tei and tei_predict 32,
     vllm_score and nim 512, dashscope 500, other servers 1000. Not for chat."""
