@@ -100,8 +100,7 @@ class TelemetrySettings(Section):
     # Probes come from outside the container.
     host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
     port: Annotated[int, Field(ge=0, le=65_535)] | None = 8080
-    """Port of /livez, /readyz and /metrics; null: none. Unset: 8080, for the indexing flow 8081, or the next free
-    one."""
+    """Port of /livez, /readyz and /metrics; null: none. Unset: 8080 (indexing flow: 8081), or the next free one."""
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum level to log."""
