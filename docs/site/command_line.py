@@ -18,7 +18,7 @@ _HEAD: Final = """\
 # Command line
 
 Every command of `rankstream` with its arguments, in capitals, and its options. This page is generated; `rankstream
-COMMAND --help` prints the same. Terms are in the [glossary](../glossary.md).
+COMMAND --help` prints the same.
 
 | exit code | meaning |
 | --- | --- |

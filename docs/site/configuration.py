@@ -29,8 +29,6 @@ config` prints a JSON Schema for editors, and `rankstream config` the values in 
 - **Errors.** An unknown key or variable and a wrong value are errors: the process names them all and exits with 2.
 - **YAML** is version 1.2: `no` is a text, such as a language, except as the value of a boolean key, where `yes`, `no`,
   `on` and `off` are booleans, too.
-
-Terms are in the [glossary](../glossary.md).
 """
 
 _ELSEWHERE: Final = {

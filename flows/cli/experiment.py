@@ -64,7 +64,7 @@ def judgements(
     queries: Annotated[Path, typer.Option(help="New JSON Lines file for the queries.")],
     qrels: Annotated[Path, typer.Option(help="New file for the judgements, in TREC format.")],
     config: Config = None,
-    least: Annotated[float, typer.Option(min=0, help="Least looks at a document that a judgement needs.")] = 10,
+    least: Annotated[float, typer.Option(min=0, help="Minimum looks at a document for a judgement.")] = 10,
 ) -> None:
     """Write judgements from the clicks of an interleaved experiment, which `evaluate` and `tune` read.
 
@@ -239,7 +239,7 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"queries still needed to {found}: {said}"
     guard = report["guards"]
     empty = ", ".join(f"{count} empty of {side}" for side, count in guard["empty"].items())
-    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} of robots"
+    yield f"queries compared: {guard['compared']:,}, {empty}; left out: {report['robots']} from robots"
     complete = ", ".join(f"{share:.1%} of {side}" for side, share in guard["complete"].items())
     yield f"rankings that were complete in time: {complete}"
     means = f"overlap {guard['overlap']:.2f}, {guard['unread']:.1f} documents without a score of the reranker"

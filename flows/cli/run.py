@@ -30,12 +30,14 @@ def run(
     with_indexing: Annotated[
         bool,
         typer.Option(
-            "--with-indexing",
-            help="Run the indexing flow in the same process, too, as qdrant.path requires.",
+            "--with-indexing", help="Run the indexing flow in the same process, too, as qdrant.path requires."
         ),
     ] = False,
 ) -> None:
-    """Run the search flow: read queries, write results, until SIGTERM."""
+    """Run the search flow: read queries, write results, until SIGTERM.
+
+    A second one on this machine needs another delivery.replica; with the same one it ends the first.
+    """
     settings = begin(config, as_replica=replicas == 1)
     telemetry = settings.telemetry
     if replicas > 1:
@@ -67,7 +69,8 @@ def index(
 ) -> None:
     """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
 
-    With --from it counts what the index then has (with qdrant.path: what was sent), and exits with 1 if a document was
+    A second one on this machine needs another delivery.replica; with the same one it ends the first. With --from it
+    counts what the index then has (with qdrant.path: what was sent), and exits with 1 if a document was
     rejected; --json prints these.
     """
     settings = begin(config, as_replica=source is None)

@@ -130,7 +130,7 @@ def join_clicks(
         elif preference is None and each.issued > last:
             left_out["too new"] += 1
         elif preference is not None and preference.robot:
-            left_out["of robots"] += 1
+            left_out["from robots"] += 1
         else:
             question = Question(each.namespace, " ".join(nfkc(each.text).casefold().split()))
             clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()

@@ -32,7 +32,7 @@ class EmbedderSettings(ModelServer):
     query_prompt_name: str | None = None
     """For tei: name of the prompt for queries in the model's configuration."""
     document_prompt_name: str | None = Field(default=None, description="The same for documents.")
-    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, with its wait.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the replica included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -97,7 +97,7 @@ class SparseEncoderSettings(ModelServer):
     url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
     model: Point[str] = ""
     """Model name; sent to servers of kind openai, recorded in results. All kinds need it."""
-    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, with its wait.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the replica included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
     cache_mib: Amount = 64
@@ -137,7 +137,7 @@ class RerankSettings(ModelServer):
     on_the_fly: Answer[bool] = False
     """For late_interaction: compute the token vectors that the index lacks, within the query's time. Set it if few
     documents bring own vectors."""
-    timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to rerank, its wait included; for chat: chat.timeout.")
     max_batch: Count | None = None
     """Documents in a call; for late_interaction, queries. null: late_interaction 16, onnx 256, tei and tei_predict 32,
     vllm_score and nim 512, dashscope 500, other servers 1000. Not for chat."""
@@ -263,13 +263,13 @@ class ChatSettings(ModelServer):
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
     model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
     max_tokens: Answer[Count] = 1024
-    """Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected."""
+    """Maximum tokens of an answer, including the model's thoughts; an answer that is cut off is rejected."""
     structured: Answer[Literal["none", "json_schema", "tool"]] = "json_schema"
     """json_schema: by a JSON schema; tool: by a tool that the model must call; none: the prompt alone asks for JSON."""
     parameters: Answer[JsonObject] = Field(default={})
     """Parameters of each request, such as top_p or reasoning_effort; null leaves one out: {temperature: null}."""
     body: Newer[Answer[Body]] = Field(default={})
-    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, with its wait.")
+    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the replica included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
     servers: ClassVar = ("openai", "openai_reasoning", "deepseek", "anthropic")

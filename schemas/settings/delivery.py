@@ -202,8 +202,8 @@ class KafkaSettings(Section):
     heartbeat_interval: float = Field(default=2.0, ge=0.1, lt=10)
     """Seconds between two heartbeats; less than session_timeout."""
     max_poll_interval: float = Field(default=30.0, ge=6, le=3600)
-    """Most seconds between two polls before the group removes the member; a group unstable for longer ends the process.
-    At least session_timeout."""
+    """Maximum seconds between two polls: after that, the group removes the member. The process ends if its group is
+    unstable for longer. At least session_timeout."""
     # A transaction's records gather for a second, and have half of its time to be taken.
     transaction_timeout: float = Field(default=10.0, ge=3, le=3600)
     """Seconds after which the broker aborts an open transaction."""
@@ -287,7 +287,8 @@ class DeliverySettings(Section):
     replica: str = Field(default_factory=socket.gethostname, min_length=1)
     """Name of the replica, unique and the same after a restart; default: the host's name."""
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 512
-    """Messages read and not committed. More answer a backlog sooner, and take more memory."""
+    """Messages read and not committed; others wait in Kafka. More answer a backlog sooner, take more memory, and wait
+    longer for a backend, within its `timeout`: lower it if answers of a burst lose parts to a `timeout`."""
     transaction_interval: Seconds | None = None
     """Seconds between the starts of two transactions, longer above 100 records a second, up to 0.06; null: 0.01 with
     librdkafka, 0.04 with kafka-python. More spends less CPU and answers later."""

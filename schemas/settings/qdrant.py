@@ -204,7 +204,7 @@ class QdrantSettings(Backend):
 
     url: Url | None = Field(default=None, description="Address of a Qdrant server. Set this or `path`.")
     path: Path | None = Field(default=None, description="Directory of Qdrant's engine in this process.")
-    timeout: Seconds = Field(default=2.0, description="Seconds for a search, with its wait.")
+    timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the replica included.")
     max_batch: Count = Field(default=64, description="Searches in one request.")
     max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
     dimension: Point[int] = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")

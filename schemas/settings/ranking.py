@@ -38,11 +38,11 @@ class Profile(Section):
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = 50
     """Candidates to rerank; 0: none."""
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
-    """Least relevance of a result; null: that of `defaults`."""
+    """Minimum relevance of a result; null: that of `defaults`."""
     group_by: Newer[Annotated[FieldName | None, GROUPING]] = None
     """Indexed field to group results by; null: none."""
     group_size: Newer[GroupSize] = 1
-    """Most documents of a group; 0: no groups."""
+    """Maximum documents in a group; 0: no groups."""
     group_score: Newer[GroupScore] = "max"
     """Score of a group."""
     returned: Newer[Returned | None] = Field(default=None, alias="return")
@@ -116,7 +116,7 @@ Recipes = Annotated[
 class Between(Section):
     """Bounds of an override."""
 
-    min: float | None = Field(default=None, description="Least value; null: the parameter's own bound.")
+    min: float | None = Field(default=None, description="Minimum; null: the parameter's own bound.")
     max: float | None = Field(default=None, description="Greatest value; null: the parameter's own bound.")
 
     def contradictions(self) -> Iterator[str]:
@@ -167,7 +167,7 @@ class Until(Section):
     power: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Probability of finding a preference of .5 plus `effect`, by which the queries still needed are said."""
     effect: Annotated[float, Field(ge=0.005, lt=0.5)] = 0.05
-    """Least preference that matters, as its distance from .5."""
+    """Smallest preference that matters, as its distance from .5."""
     at_most: Count | None = Field(default=None, description="Queries after which it ends; null: no bound.")
 
 

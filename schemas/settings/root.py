@@ -34,7 +34,7 @@ class CacheSettings(Section):
     payload_mib: Amount = 64
     """MiB of documents' payloads; 0: no cache."""
     threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = 0.92
-    """Least cosine of two queries that share an answer in the semantic cache; apart from fillers, words must be the
+    """Minimum cosine of two queries that share an answer in the semantic cache; apart from fillers, words must be the
     same."""
     per_scope: Count = 1000
     """Answers in the semantic cache for queries that differ only in text and vector."""
@@ -71,10 +71,10 @@ class FeedbackSettings(Section):
     window: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
     """Seconds after a query in which its feedback counts."""
     most_clicks: Count = 30
-    """Most clicks on a query's results that a person makes, each document and action once; with more, no verdict counts
-    the query."""
+    """Maximum clicks on a query's results, counting each document and action once; a query with more is a robot's, and
+    no verdict counts it."""
     max_in_flight: Count = 100_000
-    """Most events of open windows in a partition; further ones are left out, and counted."""
+    """Maximum events of open windows in a partition; further ones are left out, and counted."""
 
 
 PREFIX: Final = "RANKSTREAM_"
@@ -91,7 +91,7 @@ class Defaults(Section):
     recipe: Answer[Annotated[str, RECIPES]] = DEFAULT
     """Recipe of queries."""
     min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = 0.0
-    """Least relevance of a result; 0: all are returned."""
+    """Minimum relevance of a result; 0: all are returned."""
 
 
 class TelemetrySettings(Section):
@@ -100,11 +100,10 @@ class TelemetrySettings(Section):
     # Probes come from outside the container.
     host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
     port: Annotated[int, Field(ge=0, le=65_535)] | None = 8080
-    """Port of /livez, /readyz and /metrics; null: none. Unset: 8080, for the indexing flow 8081, or the next free
-    one."""
+    """Port of /livez, /readyz and /metrics; null: none. Unset: 8080 (indexing flow: 8081), or the next free one."""
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe level to log."""
+    """Minimum level to log."""
     log_format: Literal["json", "console"] | None = None
     """null: plain text in a terminal, JSON elsewhere."""
 

@@ -1,6 +1,7 @@
 """The page on search pages: its programs make pages of real results, from the queries that it shows."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,14 @@ INDEXES = {"brand": "keyword", "in_stock": "bool", "price": "float", "section": 
 
 
 def program(name: str) -> dict[str, Any]:
-    """The names that a program of the page defines."""
+    """The names that a program of the page defines, with the tutorial's `marked`."""
     [block] = [each for each in BLOCKS if each.info == f"python {name}"]
     assert len(block.text.splitlines()) <= 40
+    [tutorial] = [each.text for each in blocks(DOCS / "tutorial.md") if each.info == "python"]
+    [marked] = re.findall(r"^def marked.*?(?=^\S)", tutorial, re.MULTILINE | re.DOTALL)
     defined: dict[str, Any] = {}
     exec(block.text, defined)
+    exec(marked, defined)
     return defined
 
 

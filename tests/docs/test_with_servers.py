@@ -185,7 +185,7 @@ def test_the_tutorials_application_in_typescript(story: Place) -> None:
 def assert_written(folder: Path) -> None:
     """The page of the tutorial has the counts, the titles and the marked words."""
     page = (folder / "page.html").read_text()
-    assert page.startswith("<nav>router (1)</nav>")
+    assert page.startswith("<nav>router (2)</nav>")
     assert "<h2>Start over</h2>" in page
     assert "Hold the <b>button</b> at the back" in page
 

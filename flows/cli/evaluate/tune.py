@@ -131,7 +131,7 @@ def tune(
         Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
     ] = None,
     metric: Metric = "nDCG@10",
-    trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
+    trials: Annotated[int, typer.Option(min=1, help="Maximum number of settings to try.")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the halves and of the intervals.")] = 0,
     index_dir: sources.IndexDir = None,
     allow_partial: sources.AllowPartial = False,

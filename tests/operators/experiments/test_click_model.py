@@ -113,4 +113,4 @@ def test_pages_are_joined_with_their_clicks() -> None:
         (ASKED, ["x", "y"], set()),
     ]
     assert texts == {ASKED: "Garden  hose"}
-    assert left_out == {"too new": 1, "without a text": 1, "not interleaved": 2, "of robots": 1}
+    assert left_out == {"too new": 1, "without a text": 1, "not interleaved": 2, "from robots": 1}
