@@ -1,4 +1,4 @@
-"""What a query holds is freed with it: nothing waits for the garbage collector."""
+"""A query that ends is freed with all that it held: nothing waits for the garbage collector."""
 
 import asyncio
 import gc
