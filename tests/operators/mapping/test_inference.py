@@ -310,6 +310,25 @@ def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read
     assert infer(documents, NOW).qdrant.get("read_fields") == read
 
 
+def test_models_read_the_words_that_documents_share() -> None:
+    """Two kinds are enough; codes, ids and what each document has for itself are not read."""
+    kinds = {
+        "deal": ["rent", "sale"],
+        "city": ["Leeds", "Hamburg", "Palma"],
+        "area_id": ["ABCD", "CDEF"],
+        "rank": "ABC",
+    }
+    documents = [
+        article(
+            number, agent=f"{words(2)} {number}", **{name: each[number % len(each)] for name, each in kinds.items()}
+        )
+        for number in range(60)
+    ]
+    chosen = infer(documents, NOW).qdrant
+    assert set(chosen["read_fields"]) == {"title", "deal", "city", "text"}
+    assert {"deal", "city"} <= chosen["search_fields"].keys()
+
+
 @pytest.mark.parametrize(
     ("usual", "odd", "kind", "said"),
     [
