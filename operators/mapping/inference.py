@@ -344,9 +344,7 @@ def _choose_fields(others: Sequence[FieldProfile], named: Mapping[str, FieldProf
     prose = [each for each in searched if each.kind is PROSE and each.presence >= 0.2]
     prose = sorted(prose, key=lambda each: each.words)[:2]
     # People name a document by the words that it shares with others: its kind, maker or place.
-    shared = [
-        each for each in searched if each in usable and each.is_read and each.uniqueness < 0.5 and not each.listed
-    ]
+    shared = [each for each in searched if each in usable and each.is_read and each.uniqueness < 0.5]
     contents = [*prose, *shared, *(named[name] for name in (TITLE, TEXT) if name in named)]
     told = [*shared, *roles.find_variants(usable, contents, named.get("id")), *prose]
     read = [each.name for each in (named.get(TITLE), *told, named.get(TEXT)) if each is not None]

@@ -151,8 +151,8 @@ class FieldProfile:
 
     @property
     def is_read(self) -> bool:
-        """True if people read its values: they are words, and no ids."""
-        return self.kind is SHORT and not self.has_name(".*id")
+        """True if people read its values: they are words, one text a document, and no ids."""
+        return self.kind is SHORT and not self.listed and not self.has_name(".*id")
 
     @property
     def presence(self) -> float:

@@ -235,7 +235,7 @@ def find_variants(
     words = [each for each in shared if each.kind in {SHORT, MEASURE}]
     numbers = [each for each in shared if each.kind in {NUMBER, IDENTIFIER}]
     chosen = list[FieldProfile]()
-    for each in sorted(words, key=lambda each: (count_apart(each), each.is_read), reverse=True):
+    for each in sorted(words, key=count_apart, reverse=True):
         if count_apart(*chosen, each) > count_apart(*chosen):
             chosen.append(each)
     # Numbers tell anything apart, such as stocks, so sizes that are numbers come last, and the one with fewest values.

@@ -288,10 +288,6 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),
         ([*ARTICLES, *({**each, "e": str(each["a"])} for each in ARTICLES)], None),
         ([article(number, z=["S", "M"][number % 2]) for number in range(40)], None),
-        (
-            [{"y_id": "CDEFGH"[n % 6] * 4, **variants(n, z="S", y=WORDS[n % 6])} for n in range(120)],
-            ["title", "y", "text"],
-        ),
         ([variants(number, serial=f"{number * 7919:06}", z="S", y="red") for number in range(120)], None),
     ],
     ids=[
@@ -301,13 +297,21 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
         "copies",
         "versions",
         "no equal texts",
-        "ids of colours",
         "serial numbers",
     ],
 )
 def test_what_tells_variants_apart_is_read(documents: list[dict[str, Any]], read: list[str] | None) -> None:
     """So they are no duplicates. Stocks and numbers that no other document has make no variants of copies."""
     assert infer(documents, NOW).qdrant.get("read_fields") == read
+
+
+def test_models_read_the_words_that_documents_share() -> None:
+    """Two kinds are enough; codes, ids and what each document has for itself are not read."""
+    kinds = {"deal": ["rent", "sale"], "city": ["Leeds", "Palma"], "area_id": ["ABCD", "CDEF"], "rank": "AB"}
+    shared = [{name: each[n % 2] for name, each in kinds.items()} for n in range(60)]
+    found = infer([article(n, agent=f"{words(2)} {n}", **each) for n, each in enumerate(shared)], NOW).qdrant
+    assert set(found["read_fields"]) == {"title", "deal", "city", "text"}
+    assert {"deal", "city"} <= found["search_fields"].keys()
 
 
 @pytest.mark.parametrize(
