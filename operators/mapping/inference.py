@@ -117,6 +117,8 @@ def infer(
     order = find_order(profiles, named) if not stored else None
     if order is not None:
         group_by = order.group.name if order.group is not None else None
+        # The models read its neighbours with a document: what all of them share tells nothing.
+        chosen["read_fields"] = None
         chosen["context"] = _drop_empty({"order_by": order.by.name, "group_by": group_by})
     bm25, spoken = _languages(named)
     nameless = len(_with_words(named) - id_.rows.keys()) if id_ is not None else 0
