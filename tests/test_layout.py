@@ -59,7 +59,7 @@ BUDGET = {
     "schemas": 5056,
     "operators.runtime": 1156,
     "operators.text": 3487,
-    "operators.mapping": 1457,
+    "operators.mapping": 1459,
     "operators.ranking": 2483,
     "operators.access": 570,
     "operators.caching": 588,

@@ -25,6 +25,7 @@ _CONVERSATIONS: Final = re.compile(
 )
 """Fields as columns: `channel`, `threadId`, `channel.name`; `ticket_type` tells no conversations apart."""
 
+_WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 _LEAST: Final = 3
 """Documents of a group at least, on average."""
 
@@ -49,8 +50,9 @@ def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfil
     positions = [each for each in groups if each.kind is NUMBER and each.index == "integer"]
     space = named.get("namespace")
     for order in positions:
+        counted = {row: int(value) for row, value in order.rows.items() if _WHOLE.fullmatch(str(value))}
         for group in (*groups, *([None] if space is not None else [])):
-            if group is not order and _follow(order.rows, (space, group), _count_up):
+            if group is not order and _follow(counted, (space, group), _count_up):
                 return DocumentOrder(order, group)
     created = named.get("created_at")
     for group in groups if created is not None else ():
@@ -69,7 +71,7 @@ def _follow(
     """True if nearly all documents are in a group whose positions fit, and groups are as large as conversations are."""
     groups: defaultdict[Hashable, list[float]] = defaultdict(list)
     for row, position in positions.items():
-        groups[tuple(str(each.rows.get(row)) for each in parted if each is not None)].append(float(position))
+        groups[tuple(str(each.rows.get(row)) for each in parted if each is not None)].append(position)
     fitting = sum(len(each) for each in groups.values() if fits(sorted(each)))
     return fitting >= NEARLY_ALL * len(positions) and len(groups) * _LEAST <= len(positions)
 

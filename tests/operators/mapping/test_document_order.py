@@ -34,6 +34,13 @@ def test_numbers_that_begin_again_in_each_group_are_positions(first: int) -> Non
     assert chosen(messages) == ({"order_by": "nth", "group_by": "talk"}, "conversation")
 
 
+def test_odd_positions_are_passed_over() -> None:
+    """One that is no number is that of no document."""
+    messages = [message(each, talk=f"t-{each // 8}", nth=each % 8) for each in range(64)]
+    messages[7]["nth"] = "last"
+    assert chosen(messages) == ({"order_by": "nth", "group_by": "talk"}, "conversation")
+
+
 def test_a_namespace_is_a_group() -> None:
     """Positions that begin again in each namespace need no other group."""
     messages = [message(each, tenant=f"t-{each // 16}", nth=each % 16) for each in range(64)]
