@@ -70,7 +70,6 @@ _NOT_CACHED: Final = {
 _AS_BY_HAND: Final = {
     "recipes": {"plain": {"stages": [{"rrf": {"k": 60}}, "rerank"]}},
     "profiles": {"balanced": {"recipe": "plain"}},
-    "rerank": {"idf": False},
 }
 """The ranking of the service, in place of the recipe of queries that name none."""
 
@@ -143,12 +142,13 @@ def subjects(setup: Setup, candidates: int, names: Sequence[str]) -> list[Subjec
     # One query a call: a cross-encoder's calls are counted in documents, the others in queries.
     alone = candidates if setup.cross_encoder is not None else 1
     unbatched = {"embedder": {"max_batch": 1}, "qdrant": {"max_batch": 1}, "rerank": {"max_batch": alone}}
-    # Late interaction keeps no scores.
-    plain = _NOT_CACHED if setup.cross_encoder is None else merge_objects(_NOT_CACHED, {"rerank": {"cache": 0}})
+    # Late interaction keeps no scores, and it alone weighs words.
+    kept, weighed = ({}, {"idf": False}) if setup.cross_encoder is None else ({"cache": 0}, {})
+    plain = merge_objects(_NOT_CACHED, {"rerank": kept})
     precisions = {BY_HAND: chosen("auto"), FLOAT32: chosen("float32")}
     changes: dict[str, Mapping[str, Any]] = {
         FLOW: plain,
-        PLAIN: merge_objects(plain, _AS_BY_HAND),
+        PLAIN: merge_objects(merge_objects(plain, _AS_BY_HAND), {"rerank": weighed}),
         ALONE: merge_objects(plain, unbatched),
         ONE_THREAD: {**plain, "threads": 1},
     }
