@@ -13,15 +13,18 @@ from functools import cache, lru_cache
 from itertools import chain, groupby
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run, stamp
 from schemas.document import COLUMNS, CONTENT, FIELDS, READ, TIMES
-from schemas.recipes.stages import Dedupe
+from schemas.recipes.stages import Dedupe, Statements
 from schemas.texts import nfc, nfkc
 
 VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """A character to be seen: no white space, and no control or format character."""
+
+_SENTENCE: Final = re.compile("([^.!?…。！？؟\n]+)(.?)", re.DOTALL)
+_ASKING: Final = frozenset("?？؟")
 
 
 def fingerprint(text: str) -> int | None:
@@ -116,6 +119,26 @@ def _freshness(candidate: Candidate) -> tuple[float, int]:
     times = (stamp(payload.get(name)) for name in reversed(TIMES))
     fields = payload.get(FIELDS)
     return next((time for time in times if time is not None), -math.inf), fields if type(fields) is int else 0
+
+
+def rank_statements(candidates: Sequence[Candidate], stage: Statements, run: Run) -> list[Candidate]:
+    """Subtract weight * the share of a candidate's content that is questions, as a share of its score.
+
+    What asks has the words of a question, often more of them than what answers it. Source: own.
+    """
+    shares = [share_of_questions(each) for each in contents(run.facts.visible(each.payload) for each in candidates)]
+    both = zip(candidates, shares, strict=True)
+    scores = [candidate.score - stage.weight * share * abs(candidate.score) for candidate, share in both]
+    return best_first(run.rescore(stage, candidates, scores, {"questions": shares}))
+
+
+def share_of_questions(text: str) -> float:
+    """The share of a text's characters, but ends of sentences, that stand in questions."""
+    asking = told = 0
+    for sentence, end in _SENTENCE.findall(text):
+        told += len(sentence)
+        asking += len(sentence) if end in _ASKING else 0
+    return asking / told if told else 0.0
 
 
 SHORTEST: Final = 2

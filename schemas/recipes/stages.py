@@ -182,6 +182,14 @@ class Temporal(RecipeStage):
     """rules: English phrases and ISO dates; chat: the chat model, in any language."""
 
 
+class Statements(RecipeStage):
+    """What tells goes before what asks: a score falls by the share of its document that is questions."""
+
+    name: ClassVar = "statements"
+    FIELDS: ClassVar = TEXTS
+    weight: Share = Field(default=0.7, description="Share of its score that a document of questions alone loses.")
+
+
 class Proximity(RecipeStage):
     """Near documents get a higher score: (1 - weight) * score / greatest score + weight * nearness, which falls with
     the distance.
@@ -287,6 +295,6 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Reflections, Composite, Temporal, Proximity, Wishes, Versions),
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Statements, Reflections, Composite, Temporal, Proximity, Wishes, Versions),
     *DISTANCE,
 )
