@@ -6,6 +6,7 @@ Qdrant server makes with its `qdrant/bm25`. The others have these, too, of texts
 identifiers add terms, and nothing to its length.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -31,6 +32,10 @@ has most of the same terms: it has no forms but those with a digit, and the tail
 
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
+
+_NUMBERED: Final = re.compile(r"\d[^\W\d_]+(?!\w)")
+_UNSTEMMED: Final = "\u1428"
+"""Words with letters behind a digit, and a letter with which none has a stem: `TS-100-S` is no plural of `TS-100`."""
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
@@ -228,7 +233,7 @@ class Bm25:
         return terms is not None and own is not None and not set(terms.indices).isdisjoint(own.indices)
 
     def _fold(self, text: str, language: str) -> str:
-        text = text.translate(_SPELLING)
+        text = _NUMBERED.sub(rf"\g<0>{_UNSTEMMED}", text.translate(_SPELLING))
         if language in _GERMAN:
             return fold_umlauts(text)
         return text if self.settings.accents == "keep" else fold_accents(text)
