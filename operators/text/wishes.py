@@ -265,7 +265,9 @@ class _Reader:
                 return None
             low = low * first.unit.factor / unit.factor
         money = unit is not None and unit.kind == "currency"
-        if low > second.number or not (opened or ranged or money):
+        # "20 to 40 seats" is a range, and "70-200 mm" what a lens is called.
+        counted = unit is None and self._text(first.end).isalpha() and not self._is(first.end, "also")
+        if low > second.number or not (opened or ranged or money or (counted and subjects_of(self._text(second.end)))):
             return None
         bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
         named = self._subject_before(at, unit)
