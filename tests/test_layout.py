@@ -56,11 +56,11 @@ MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5056,
+    "schemas": 5063,
     "operators.runtime": 1156,
-    "operators.text": 3487,
+    "operators.text": 3490,
     "operators.mapping": 1459,
-    "operators.ranking": 2483,
+    "operators.ranking": 2498,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 494,
@@ -70,7 +70,7 @@ BUDGET = {
     "operators.telemetry": 652,
     "operators.clients": 5143,
     "operators.delivery": 4626,
-    "operators.collections": 1347,
+    "operators.collections": 1351,
     "operators.stages": 2360,
     "operators.indexing": 1474,
     "flows.assembly": 1191,

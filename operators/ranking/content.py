@@ -16,6 +16,7 @@ from typing import Any, Final
 from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run, stamp
+from operators.text.phrases import ASKING
 from schemas.document import COLUMNS, CONTENT, FIELDS, READ, TIMES
 from schemas.recipes.stages import Dedupe, Statements
 from schemas.texts import nfc, nfkc
@@ -24,7 +25,6 @@ VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202
 """A character to be seen: no white space, and no control or format character."""
 
 _SENTENCE: Final = re.compile("([^.!?…。！？؟\n]+)(.?)", re.DOTALL)
-_ASKING: Final = frozenset("?？؟")
 
 
 def fingerprint(text: str) -> int | None:
@@ -134,11 +134,8 @@ def rank_statements(candidates: Sequence[Candidate], stage: Statements, run: Run
 
 def share_of_questions(text: str) -> float:
     """The share of a text's characters, but ends of sentences, that stand in questions."""
-    asking = told = 0
-    for sentence, end in _SENTENCE.findall(text):
-        told += len(sentence)
-        asking += len(sentence) if end in _ASKING else 0
-    return asking / told if told else 0.0
+    read = [(len(sentence), end in ASKING) for sentence, end in _SENTENCE.findall(text)]
+    return sum(length for length, asks in read if asks) / (sum(length for length, _ in read) or 1)
 
 
 SHORTEST: Final = 2

@@ -247,11 +247,15 @@ WORDS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
+ASKING: Final = ("?", "？", "؟")
+"""Signs behind a question."""
+
+
 def classify_text(text: str) -> Literal["one word", "several words", "question"]:
     """The kind of a query by its text, whose words are what white space divides: a question ends with its mark, or has
     more than two words, of which the first is a question word in English, German or French.
     """
     words = fold_accents(text.casefold()).split()
-    if text.rstrip().endswith(("?", "？", "؟")) or (len(words) > 2 and words[0] in WORDS["question"]):
+    if text.rstrip().endswith(ASKING) or (len(words) > 2 and words[0] in WORDS["question"]):
         return "question"
     return "several words" if len(words) > 1 else "one word"

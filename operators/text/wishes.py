@@ -251,8 +251,7 @@ class _Reader:
 
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
-        word, words = self.tokens[at].text, self.vocabulary.words
-        opened, ranged = word in words["opening"], word in words["range"]
+        opened, ranged = self._is(at, "opening"), self._is(at, "range")
         first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
         if first is None or not self._is(first.end, "ranged"):
             return None

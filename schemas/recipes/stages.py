@@ -183,7 +183,7 @@ class Temporal(RecipeStage):
 
 
 class Statements(RecipeStage):
-    """What tells goes before what asks: a score falls by the share of its document that is questions."""
+    """Statements before questions: a document's score falls by the share of its text that is questions."""
 
     name: ClassVar = "statements"
     FIELDS: ClassVar = TEXTS
@@ -295,6 +295,7 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Statements, Reflections, Composite, Temporal, Proximity, Wishes, Versions),
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Statements),
+    *(Reflections, Composite, Temporal, Proximity, Wishes, Versions),
     *DISTANCE,
 )

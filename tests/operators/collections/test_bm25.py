@@ -265,6 +265,15 @@ def test_a_document_is_found_by_the_words_of_its_language(query: str, text: str,
     assert finds(MIXED, query, text, lang)
 
 
+@pytest.mark.parametrize("other", ["ts-100-s", "ts-100-es", "ts-100-en"])
+def test_what_stands_behind_a_number_is_no_ending(other: str) -> None:
+    """An identifier is no other one in the plural, in whatever language; with its ending it is found."""
+    forms = (each.replace("-", "") for each in ("ts-100", other))
+    terms, others = (set(MIXED.terms_of(each, stop_words=True)) for each in forms)
+    assert terms.isdisjoint(others)
+    assert others & set(MIXED.payload({"text": other, "lang": "de"})[0].indices)
+
+
 def test_each_language_has_its_own_stems() -> None:
     """English stems do not touch German documents, and stop words of one language are words of others."""
     assert not finds(MIXED, "haus", "alte Häuser", "en")

@@ -145,6 +145,10 @@ def _composite(legs: Legs, parameters: Parameters, values: Values, before: float
     return math.fsum(terms)
 
 
+def _statements(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    return before - float(parameters["weight"] * values["questions"] * abs(before))
+
+
 def _temporal(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
     if values["age_days"] is None:
         return before
@@ -244,6 +248,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "dedupe": lambda legs, parameters, values, before: before,
     "reflections": _reflections,
     "composite": _composite,
+    "statements": _statements,
     "temporal": _temporal,
     "near": _near,
     "versions": _versions,

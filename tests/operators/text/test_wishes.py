@@ -309,6 +309,8 @@ NONE: Final = [
     "what is not near",
     "quiet dishwasher for 1200 euros",
     "bread with a good crust at 240 degrees",
+    "chapter 3 and 4 summary",
+    "24 to 70 mm lens",
     "a wedding speech of 450 words",
     "walking 10000 steps a day",
     "a 20000 mAh power bank on a plane",
@@ -362,6 +364,7 @@ ALIKE: Final = [
     ),
     ("at most 2.5 kg", "no more than 2,5 kg", "max. 2.5kg", "2.5 kg or less", "höchstens 2,5 kg", "au plus 2,5 kg"),
     ("between 20 and 40 cm", "from 20 to 40 cm", "zwischen 20 und 40 cm", "von 20 bis 40 cm", "entre 20 et 40 cm"),
+    ("between 2 and 4 players", "2 to 4 players", "from 2 to 4 players"),
     ("after 2020", "newer than 2020", "nach 2020", "après 2020"),
     ("more than 30 litres", "over 30 l", "mehr als 30 Liter", "über 30 l", "plus de 30 litres", "> 30 litre"),
 ]
