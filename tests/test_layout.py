@@ -56,11 +56,11 @@ MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5063,
+    "schemas": 5064,
     "operators.runtime": 1156,
     "operators.text": 3490,
     "operators.mapping": 1459,
-    "operators.ranking": 2498,
+    "operators.ranking": 2510,
     "operators.access": 570,
     "operators.caching": 588,
     "operators.evaluation": 494,

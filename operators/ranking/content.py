@@ -16,9 +16,9 @@ from typing import Any, Final
 from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run, stamp
-from operators.text.phrases import ASKING
-from schemas.document import COLUMNS, CONTENT, FIELDS, READ, TIMES
-from schemas.recipes.stages import Dedupe, Statements
+from operators.text.phrases import ASKING, classify_text
+from schemas.document import COLUMNS, CONTENT, FIELDS, NEIGHBOURS, READ, TIMES
+from schemas.recipes.stages import AnswersFirst, Dedupe
 from schemas.texts import nfc, nfkc
 
 VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -121,15 +121,29 @@ def _freshness(candidate: Candidate) -> tuple[float, int]:
     return next((time for time in times if time is not None), -math.inf), fields if type(fields) is int else 0
 
 
-def rank_statements(candidates: Sequence[Candidate], stage: Statements, run: Run) -> list[Candidate]:
-    """Subtract weight * the share of a candidate's content that is questions, as a share of its score.
+def rank_answers(candidates: list[Candidate], stage: AnswersFirst, run: Run) -> list[Candidate]:
+    """Subtract weight * the share of a candidate's content that is questions, as a share of its score, and add passed *
+    that of the document before it; a query that is no question changes nothing.
 
-    What asks has the words of a question, often more of them than what answers it. Source: own.
+    What asks has the words of a question, often more of them than what answers it; and that stands behind what asks.
+    Source: own; that questions and answers are pairs of turns: Schegloff and Sacks 1973, "Opening up Closings".
     """
+    if classify_text(run.facts.text or "") != "question":
+        return candidates
     shares = [share_of_questions(each) for each in contents(run.facts.visible(each.payload) for each in candidates)]
-    both = zip(candidates, shares, strict=True)
-    scores = [candidate.score - stage.weight * share * abs(candidate.score) for candidate, share in both]
-    return best_first(run.rescore(stage, candidates, scores, {"questions": shares}))
+    asked = {each.id: share * max(0.0, each.score) for each, share in zip(candidates, shares, strict=True)}
+    before = [asked.get(_find_before(each), 0.0) for each in candidates]
+    scores = [
+        candidate.score - stage.weight * share * abs(candidate.score) + stage.passed * question
+        for candidate, share, question in zip(candidates, shares, before, strict=True)
+    ]
+    return best_first(run.rescore(stage, candidates, scores, {"questions": shares, "before": before}))
+
+
+def _find_before(candidate: Candidate) -> str:
+    """The id of the document before a candidate in its context; an empty one if none is known."""
+    window = ["", *(candidate.payload.get(NEIGHBOURS) or ())]
+    return window[window.index(candidate.id) - 1] if candidate.id in window else ""
 
 
 def share_of_questions(text: str) -> float:

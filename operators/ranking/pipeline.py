@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
 from operators.ranking.composite import composite, rank_by_distance_from, temporal
-from operators.ranking.content import dedupe, rank_statements
+from operators.ranking.content import dedupe, rank_answers
 from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
@@ -38,7 +38,7 @@ _LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, 
     stages.Rerank: rank_by_model,
     stages.Feedback: feedback,
     stages.Smoothing: smoothing,
-    stages.Statements: rank_statements,
+    stages.AnswersFirst: rank_answers,
     stages.Reflections: boost_reflections,
     stages.Composite: composite,
     stages.Temporal: temporal,

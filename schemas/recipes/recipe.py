@@ -332,7 +332,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
         {"coverage": {"weight": 0.25}},
         "dedupe",
         {"rerank": _OF_CONTEXT},
-        "statements",
+        "answers",
         "temporal",
         "versions",
     ],

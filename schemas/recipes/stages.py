@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from schemas.document import COLUMNS, CONTENT, FIELDS, MARKS, TIMES
+from schemas.document import COLUMNS, CONTENT, FIELDS, MARKS, NEIGHBOURS, TIMES
 from schemas.fields import Strict
 from schemas.filters import FieldName, spellings
 from schemas.geo import Latitude, Longitude
@@ -182,12 +182,13 @@ class Temporal(RecipeStage):
     """rules: English phrases and ISO dates; chat: the chat model, in any language."""
 
 
-class Statements(RecipeStage):
-    """Statements before questions: a document's score falls by the share of its text that is questions."""
+class AnswersFirst(RecipeStage):
+    """Answers before questions, for a query that asks: a document of questions passes of its score to the next one."""
 
-    name: ClassVar = "statements"
-    FIELDS: ClassVar = TEXTS
+    name: ClassVar = "answers"
+    FIELDS: ClassVar = TEXTS | {NEIGHBOURS}
     weight: Share = Field(default=0.7, description="Share of its score that a document of questions alone loses.")
+    passed: Share = Field(default=0.3, description="Share of it that the document behind it gains, with context.")
 
 
 class Proximity(RecipeStage):
@@ -295,7 +296,7 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Statements),
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, AnswersFirst),
     *(Reflections, Composite, Temporal, Proximity, Wishes, Versions),
     *DISTANCE,
 )

@@ -172,7 +172,7 @@ def facts(random: Random, **fixed: Any) -> Facts:
     drawn = {
         "now": NOW,
         "cycle": random.choice([None, 100]),
-        "text": random.choice([None, "", "The weather report", "Straße café", "東京の天気", "طقس"]),
+        "text": random.choice([None, "", "The weather report", "Straße café", "東京の天気", "طقس؟"]),
         "temporal_expression": random.choice(
             [None, TemporalExpression(21, 5), TemporalExpression(-3, 2), TemporalExpression(365, 30)]
         ),

@@ -145,8 +145,9 @@ def _composite(legs: Legs, parameters: Parameters, values: Values, before: float
     return math.fsum(terms)
 
 
-def _statements(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    return before - float(parameters["weight"] * values["questions"] * abs(before))
+def _answers(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    lost = parameters["weight"] * values["questions"] * abs(before)
+    return before + float(parameters["passed"] * values["before"] - lost)
 
 
 def _temporal(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
@@ -248,7 +249,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "dedupe": lambda legs, parameters, values, before: before,
     "reflections": _reflections,
     "composite": _composite,
-    "statements": _statements,
+    "answers": _answers,
     "temporal": _temporal,
     "near": _near,
     "versions": _versions,

@@ -9,6 +9,7 @@ from operators.ranking.candidate import Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, ModelScores
+from operators.text.phrases import classify_text
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import LlmRerank
 from schemas.result import Explained
@@ -110,6 +111,7 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
+        skipped |= set() if classify_text(asked.text or "") == "question" else {"answers"}
         evidence = ranked.run.evidence
         skipped |= set() if evidence is not None and any(unit.fields for unit in evidence.units) else {"coverage"}
         skipped |= set() if asked.understood else {"wishes"}

@@ -18,7 +18,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
     "documents": ["score", "coverage", "dedupe", "rerank", "feedback", "smoothing", "versions", "wishes"],
-    "conversation": ["score", "coverage", "dedupe", "rerank", "statements", "temporal", "versions"],
+    "conversation": ["score", "coverage", "dedupe", "rerank", "answers", "temporal", "versions"],
 }
 """The stages that run, in order."""
 
@@ -80,7 +80,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "confidence_lambda": 180.0,
         "confidence_floor": 0.5,
     },
-    "statements": {"weight": 0.7},
+    "answers": {"weight": 0.7, "passed": 0.3},
     "temporal": {"boost": 0.40, "extractor": "rules"},
     "weibull_decay": {"enabled": True, "preset": None, "k": 1.5, "lambda": 90.0, "floor": 0.3},
     "keyword_boost": {"enabled": True, "weight": 0.30, "stop_words": None},
@@ -141,7 +141,7 @@ def test_which_ask_a_model() -> None:
         ("composite", ["coverage"], ["coverage", "composite", "temporal", "dedupe", "versions"]),
         ("rrf", ["coverage", "dedupe"], ["coverage"]),
         ("documents", ["coverage", "dedupe"], ["coverage", "feedback", "smoothing", "versions", "wishes"]),
-        ("conversation", ["coverage", "dedupe"], ["coverage", "statements", "temporal", "versions"]),
+        ("conversation", ["coverage", "dedupe"], ["coverage", "answers", "temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
         ("decay", ["coverage"], []),
@@ -202,7 +202,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
         ("distance", {"created_at", "title", "text", "importance", "emotional_weight"}),
         ("decay", {"id", "created_at"}),
         ("hybrid", {"created_at"}),
-        ("conversation", {"created_at", "title", "text"}),
+        ("conversation", {"created_at", "title", "text", "_neighbours"}),
     ],
 )
 def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:
