@@ -66,7 +66,7 @@ BUDGET = {
     "operators.evaluation": 494,
     "operators.experiments": 483,
     "operators.wire": 667,
-    "operators.query": 3667,
+    "operators.query": 3669,
     "operators.telemetry": 652,
     "operators.clients": 5143,
     "operators.delivery": 4626,

@@ -20,7 +20,7 @@ from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
 from operators.ranking.fusion import resolve_decay
 from operators.text.passages import Matcher
-from schemas.document import CONTENT, FIELDS, MARKS
+from schemas.document import CONTENT, FIELDS, MARKS, NEIGHBOURS
 from schemas.errors import Reason
 from schemas.filters import InCircle, names_of
 from schemas.pool import encode_vector
@@ -193,8 +193,10 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     times = [(id_, own_time(each, asked.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        number = {CONTENT: contents[id_]} if id_ in contents else {}
+        number: dict[str, Any] = {CONTENT: contents[id_]} if id_ in contents else {}
         number |= {FIELDS: sizes.index(size)} if (size := payload.get(FIELDS)) in sizes else {}
+        if isinstance(window := payload.get(NEIGHBOURS), list):
+            number[NEIGHBOURS] = [own.get(each, "") for each in window]
         visible = hide(payload, hidden).items()
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 

@@ -224,6 +224,15 @@ def test_a_pool_says_which_contents_are_the_same() -> None:
     assert hits == [("p0", 0), ("p1", 1), ("p2", 0), ("p3", 2)]
 
 
+def test_a_pool_names_those_neighbours_that_it_has() -> None:
+    """By their own ids, each in its place, so that offline the same question is before a document; of others it says
+    nothing.
+    """
+    around = {"p0": {"id": "one", "_neighbours": ["p9", "p1", "p0"]}, "p1": {"id": "two", "_neighbours": "odd"}}
+    (found,) = recorded(ranked([vector(("p0", 0.5), ("p1", 0.4), payloads=around)], record=True))["legs"]
+    assert [hit["payload"].get("_neighbours") for hit in found["hits"]] == [["", "two", "one"], None]
+
+
 def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
     """A reranker's scores stand beside the legs; without a verdict there are none, an empty one is one."""
     asked = ranked(record=True)

@@ -263,6 +263,7 @@ EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "access
 EVERYTHING |= {
     "emotional_weight",
     "_marks",
+    "_neighbours",
     "priority",
     "edges",
     "importance",
