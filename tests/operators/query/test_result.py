@@ -228,7 +228,10 @@ def test_a_pool_names_those_neighbours_that_it_has() -> None:
     """By their own ids, each in its place, so that offline the same question is before a document; of others it says
     nothing.
     """
-    around = {"p0": {"id": "one", "_neighbours": ["p9", "p1", "p0"]}, "p1": {"id": "two", "_neighbours": "odd"}}
+    around: dict[str, dict[str, Any]] = {
+        "p0": {"id": "one", "_neighbours": ["p9", "p1", "p0"]},
+        "p1": {"id": "two", "_neighbours": "odd"},
+    }
     (found,) = recorded(ranked([vector(("p0", 0.5), ("p1", 0.4), payloads=around)], record=True))["legs"]
     assert [hit["payload"].get("_neighbours") for hit in found["hits"]] == [["", "two", "one"], None]
 
