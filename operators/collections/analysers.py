@@ -35,7 +35,7 @@ _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 
 _NUMBERED: Final = re.compile(r"\d[^\W\d_]+(?!\w)")
 _UNSTEMMED: Final = "\u1428"
-"""Words with letters behind a digit, and a letter with which none has a stem: `TS-100-S` is no plural of `TS-100`."""
+"""A letter put behind words that end in a digit and letters: they are identifiers, and have no stem (`TS-100-S`)."""
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""

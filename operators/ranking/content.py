@@ -122,11 +122,11 @@ def _freshness(candidate: Candidate) -> tuple[float, int]:
 
 
 def rank_answers(candidates: list[Candidate], stage: AnswersFirst, run: Run) -> list[Candidate]:
-    """Subtract weight * the share of a candidate's content that is questions, as a share of its score, and add passed *
-    that of the document before it; a query that is no question changes nothing.
+    """score - weight * q * |score| + passed * q' * score', with q the share of a candidate's text that is questions;
+    q' and score' are those of the document before it. A query that is no question changes nothing.
 
-    What asks has the words of a question, often more of them than what answers it; and that stands behind what asks.
-    Source: own; that questions and answers are pairs of turns: Schegloff and Sacks 1973, "Opening up Closings".
+    A message that asks often has more of the query's words than the one that answers it, and the answer follows.
+    Source: own; questions and answers are pairs of turns (Schegloff and Sacks 1973, "Opening up Closings").
     """
     if classify_text(run.facts.text or "") != "question":
         return candidates

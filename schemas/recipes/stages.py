@@ -183,12 +183,12 @@ class Temporal(RecipeStage):
 
 
 class AnswersFirst(RecipeStage):
-    """Answers before questions, for a query that asks: a document of questions passes of its score to the next one."""
+    """Answers before questions, for a query that asks: a document that asks gives a part of its score to the next one."""
 
     name: ClassVar = "answers"
     FIELDS: ClassVar = TEXTS | {NEIGHBOURS}
-    weight: Share = Field(default=0.7, description="Share of its score that a document of questions alone loses.")
-    passed: Share = Field(default=0.3, description="Share of it that the document behind it gains, with context.")
+    weight: Share = Field(default=0.7, description="Share of its score that a document loses if all of it is questions.")
+    passed: Share = Field(default=0.3, description="Share of that score that the next document of its context gains.")
 
 
 class Proximity(RecipeStage):
