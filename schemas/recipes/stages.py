@@ -187,7 +187,9 @@ class AnswersFirst(RecipeStage):
 
     name: ClassVar = "answers"
     FIELDS: ClassVar = TEXTS | {NEIGHBOURS}
-    weight: Share = Field(default=0.7, description="Share of its score that a document loses if all of it is questions.")
+    weight: Share = Field(
+        default=0.7, description="Share of its score that a document loses if all of it is questions."
+    )
     passed: Share = Field(default=0.3, description="Share of that score that the next document of its context gains.")
 
 
