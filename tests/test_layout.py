@@ -56,7 +56,7 @@ MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5064,
+    "schemas": 5066,
     "operators.runtime": 1156,
     "operators.text": 3490,
     "operators.mapping": 1459,
@@ -66,11 +66,11 @@ BUDGET = {
     "operators.evaluation": 494,
     "operators.experiments": 483,
     "operators.wire": 667,
-    "operators.query": 3669,
+    "operators.query": 3671,
     "operators.telemetry": 652,
     "operators.clients": 5143,
     "operators.delivery": 4626,
-    "operators.collections": 1351,
+    "operators.collections": 1353,
     "operators.stages": 2360,
     "operators.indexing": 1474,
     "flows.assembly": 1191,

@@ -134,6 +134,8 @@ async def ensure(
         raise ConfigError("\n".join(problems))
     for step in steps(surveyed, settings, create=True, add=True, foreign=False):
         await take(qdrant, settings, step, timeout, notes)
+        if step.need is None:
+            log.info("collection created", collection=step.collection)
     absent = [each.name for each in surveyed if each.info is None]
     return Ensured(absent, [each.name for each in surveyed if each.foreign], next(iter(groups), None))
 

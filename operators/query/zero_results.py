@@ -118,6 +118,8 @@ def _impossible(criterion: Criterion, missing: set[str], known: Indexed, meant: 
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """The known name that was likely meant, as the end of a sentence; empty if none was."""
-    near = likely(name, known)
+    """The known name that was likely meant, as the end of a sentence; empty if none was. A name within objects may be
+    given by its end: `city` for `address.city`.
+    """
+    near = next((each for each in known if each.endswith(f".{name}")), None) or likely(name, known)
     return f"; did you mean `{near}`?" if near is not None else ""

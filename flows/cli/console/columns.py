@@ -100,10 +100,10 @@ def _card(
         "rank": hit["rank"],
         "score": hit["score"],
         "relevance": hit.get("relevance"),
-        "title": _text(payload.get("title")),
+        "title": value_text(payload.get("title")),
         "passages": [{**each, "text": abbreviate(each["text"])} for each in passages],
         "text": abbreviate(hit.get("text") or document.get("text") or ""),
-        "fields": {own(name): _text(payload[name]) for name in fields},
+        "fields": {own(name): value_text(payload[name]) for name in fields},
         # Filters that a click gives.
         "values": {own(name): payload[name] for name in fields if _is_short(payload[name])},
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
@@ -111,7 +111,7 @@ def _card(
         "words": {word: list(found.get("fields") or ()) for word, found in words.items()},
         "rules": [*_rules(steps)],
         "grade": grades.get(judged),
-        "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
+        "group": {"key": value_text(group["key"]), "count": group["count"]} if group else None,
     }
 
 
@@ -126,15 +126,16 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float) and 0 < len(str(value)) <= _CHIP
 
 
-def _text(value: Any) -> str | None:
+def value_text(value: Any) -> str | None:
+    """A value of a payload as people read it; None for null, which is left out of lists and objects."""
     if value is None:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return abbreviate(", ".join(str(_text(each)) for each in value))
+        return abbreviate(", ".join(filter(None, map(value_text, value))))
     if isinstance(value, Mapping):
-        return abbreviate("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
+        return abbreviate("; ".join(f"{name}: {text}" for name, each in value.items() if (text := value_text(each))))
     return abbreviate(str(value))
 
 

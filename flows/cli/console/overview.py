@@ -13,7 +13,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import AskQdrant, open_client, survey_collections
 from flows.cli.check import Finding
 from flows.cli.check.command import CHECKS, CheckPart
-from flows.cli.console.columns import abbreviate
+from flows.cli.console.columns import abbreviate, value_text
 from operators.collections.requirements import Surveyed
 from operators.mapping.own_names import OwnNames
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
@@ -124,8 +124,7 @@ def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -
 
 
 def _examples(values: Iterable[Any]) -> list[str]:
-    given = (value for value in values if value is not None and value != "")
-    texts = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
+    texts = filter(None, map(value_text, values))
     return list(dict.fromkeys(abbreviate(text, _SHORT) for text in texts))[:_EXAMPLES]
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from bench.ports import free_port
 from flows.assembly.clients import InProcess
 from flows.assembly.delivery import kafka_client
-from flows.cli.console.overview import Overview
+from flows.cli.console.overview import Overview, _fields
 from flows.cli.console.server import TOKEN
 from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
@@ -148,6 +148,14 @@ def test_an_index_that_a_running_flow_has_open_is_no_fault(tmp_path: Path) -> No
         overview = Overview(its, InProcess(its), own_broker=True)
         assert overview.describe() == {"collections": [], "examples": [], "error": None, "in_use": True}
         assert overview.health()[0]["level"] == "ok"
+
+
+def test_examples_of_objects_and_lists_are_written_as_in_results() -> None:
+    """No value is shown as Python writes it, and nothing stands for null and an empty text."""
+    values = [{"city": "Bern", "open": True, "street": None}, None, "", [1, None, "x"], False]
+    payloads = [{"place": value} for value in values]
+    [field] = _fields(payloads, {})
+    assert field["examples"] == ["city: Bern; open: yes", "1, x", "no"]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from operators.clients.qdrant.client import QdrantClient, all_but
 from operators.clients.qdrant_edge.engine import EngineClient
@@ -33,7 +34,11 @@ def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: 
     async def scenario() -> Any:
         with Engine(path) as engine:
             client = EngineClient(engine)
-            assert (await ensure(client, names, 30)).created == ["documents"]
+            with capture_logs() as lines:
+                assert (await ensure(client, names, 30)).created == ["documents"]
+            made = [line["collection"] for line in lines if line["event"] == "collection created"]
+            # A name that was written wrongly is seen in the log.
+            assert made == ["documents"]
             points = [point(each, names.vectors, Bm25()) for each in documents]
             await client.upsert("documents", points, timeout=30)
             return await ask(client)
