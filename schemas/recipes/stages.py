@@ -183,7 +183,7 @@ class Temporal(RecipeStage):
 
 
 class AnswersFirst(RecipeStage):
-    """Answers before questions, for a query that asks: a document that asks gives a part of its score to the next one."""
+    """Answers before questions, for a query that asks: what asks gives a part of its score to the next document."""
 
     name: ClassVar = "answers"
     FIELDS: ClassVar = TEXTS | {NEIGHBOURS}
