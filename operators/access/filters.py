@@ -37,7 +37,7 @@ from operators.access.comparison import (
 from operators.access.indexes import RANGES, Ask, Indexed, asked_paths, spellings_of
 from schemas import filters as ops
 from schemas.filters import AnyFilter, FieldFilter, Group, find_values, inner, spellings
-from schemas.geo import read_coordinates
+from schemas.geo import GeoPoint, read_coordinates
 
 Condition = Mapping[str, Any]
 
@@ -46,6 +46,8 @@ NOTHING: Final[Condition] = {"has_id": []}
 
 _NOT_INDEXED: Final[Indexed] = {}
 _FAN: Final = 4
+_EDGE: Final = 1e-9
+"""Degrees: a tenth of a millimetre."""
 
 
 def any_condition(conditions: Sequence[Condition]) -> Condition:
@@ -100,14 +102,23 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
         case ops.InCircle(value=circle):
             return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
         case ops.InBox(value=box):
-            return {"key": path, "geo_bounding_box": box.model_dump()}
+            # Its western side may be that meridian: then it goes on from there.
+            north_west = {**_inside(box.top_left), "lon": box.top_left.lon}
+            return {"key": path, "geo_bounding_box": {"top_left": north_west, "bottom_right": _inside(box.bottom_right)}}
         case ops.InPolygon(value=polygon):
-            rings = [{"points": [corner.model_dump() for corner in ring]} for ring in polygon.rings]
+            rings = [{"points": [_inside(corner) for corner in ring]} for ring in polygon.rings]
             return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}
         case ops.Nested(value=filters):
             inside = [condition(each, indexed, array=f"{array}{path}[].") for each in filters]
             return {"nested": {"key": path, "filter": {"must": inside}}}
     return {"is_null": {"key": path}}
+
+
+def _inside(corner: GeoPoint) -> Mapping[str, float]:
+    """A corner, moved off the north pole and the 180th meridian: by an index, Qdrant finds a part of what is within an
+    area up to there, or nothing.
+    """
+    return {"lat": min(corner.lat, 90 - _EDGE), "lon": min(corner.lon, 180 - _EDGE)}
 
 
 def equal_to(path: str, value: str | bool | int | float) -> Condition:

@@ -42,18 +42,26 @@ def width(west: float, east: float) -> float:
 LATITUDES = st.integers(-4, 4) | st.floats(-89, 89)
 LONGITUDES = st.integers(-4, 4) | st.sampled_from([-180, -179.5, 179.5, 180]) | st.floats(-180, 180)
 POINTS = st.fixed_dictionaries({"lat": LATITUDES, "lon": LONGITUDES})
+BOXED = st.fixed_dictionaries({"lat": LATITUDES | st.sampled_from([-90, 90]), "lon": LONGITUDES})
 CORNERS = st.lists(
     st.fixed_dictionaries({"lat": st.integers(-4, 4), "lon": st.integers(-4, 4)}), min_size=3, max_size=7
+)
+EDGES = st.sampled_from([-180, -90, 0, 90, 180]), st.sampled_from([-90, -45, 0, 45, 90])
+WIDE = st.builds(
+    lambda lons, lats: [{"lat": lats[at // 2 % 2], "lon": lons[(at + 1) // 2 % 2]} for at in range(4)],
+    *(st.lists(each, min_size=2, max_size=2, unique=True) for each in EDGES),
 )
 NO_POINT = st.sampled_from([None, 1, "0,0", [1, 2], {"lat": 1}, {"lat": "1", "lon": 2}, {"lat": True, "lon": 2}, []])
 VALUES = POINTS | st.lists(POINTS | NO_POINT, max_size=3) | NO_POINT
 PAYLOADS = st.fixed_dictionaries({}, optional={"g": VALUES, "v": st.lists(st.fixed_dictionaries({"g": VALUES}))})
 AREAS = st.one_of(
     st.builds(lambda at, metres: ("geo_radius", {**at, "radius_m": metres}), POINTS, st.floats(1, 2.1e7)),
-    st.builds(lambda one, other: ("geo_box", {"top_left": one, "bottom_right": other}), POINTS, POINTS).filter(
+    st.builds(lambda one, other: ("geo_box", {"top_left": one, "bottom_right": other}), BOXED, BOXED).filter(
         lambda box: width(box[1]["top_left"]["lon"], box[1]["bottom_right"]["lon"]) <= 180
     ),
-    st.builds(lambda ring, holes: ("geo_polygon", {"exterior": ring, "interiors": holes}), CORNERS, st.lists(CORNERS)),
+    st.builds(
+        lambda ring, holes: ("geo_polygon", {"exterior": ring, "interiors": holes}), CORNERS | WIDE, st.lists(CORNERS)
+    ),
 )
 
 
