@@ -27,8 +27,8 @@ from flows.cli.query import QueryClient
 from flows.process.embedded import Embedded, embedded_settings, start_with_settings
 from flows.process.replica import feedback_replica
 from operators.delivery.client import KafkaClient, ProducerRecord
+from operators.experiments.click_model import Heard
 from operators.experiments.crowd import LENGTH, Crowd, Wish, react, seek
-from schemas.preference import PairedRankings, Preference
 from schemas.settings import Topics
 
 EXPERIMENT: Final = "vector-alone"
@@ -87,14 +87,14 @@ def walk(
     with start_with_settings(settings, directory) as running:
         index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
         wishes = [*seek([document for _, document in corpus.documents()], OWN, wanted, USERS, _SEED)]
-        preferences, comparisons = _hear(running, wishes, console)
-    report = make_report(EXPERIMENT, settings.experiments[EXPERIMENT].until, preferences, comparisons)
+        heard = _hear(running, wishes, console)
+    report = make_report(EXPERIMENT, settings.experiments[EXPERIMENT].until, heard)
     if as_json:
         emit(report)
     else:
         console.print(*describe_report(report), sep="\n", soft_wrap=True)
         console.print(votes_table(report))
-    say(console, write_judgements(preferences, comparisons, queries, qrels, _LEAST))
+    say(console, write_judgements(heard, queries, qrels, _LEAST))
     vectors = settings.qdrant.vectors.model_dump(mode="json")
     # JSON is YAML.
     config.write_bytes(orjson.dumps({"qdrant": {"path": str(directory.resolve()), "vectors": vectors}}))
@@ -106,8 +106,8 @@ def walk(
     say(console, f"the commands that do this for your users: rankstream {'; rankstream '.join(did)}")
 
 
-def _hear(running: Embedded, wishes: Sequence[Wish], console: Console) -> tuple[list[Preference], list[PairedRankings]]:
-    """The records of the experiment, when the users have asked and the windows of their clicks have closed."""
+def _hear(running: Embedded, wishes: Sequence[Wish], console: Console) -> Heard:
+    """The queries of the experiment, when the users have asked and the windows of their clicks have closed."""
     topics = running.settings.kafka.topics
     assert topics.feedback is not None
     with running.searching(), running.running(feedback_replica):
@@ -115,8 +115,8 @@ def _hear(running: Embedded, wishes: Sequence[Wish], console: Console) -> tuple[
         clicked = visit(running.kafka, topics, topics.feedback, wishes, _SEED)
         say(console, f"{len(clicked)} queries have a click; their windows close in a minute")
         until = time.monotonic() + _CLOSED
-        while len((heard := read_experiment(running.settings, EXPERIMENT))[0]) < len(clicked):
-            if time.monotonic() > until:
-                break
+        heard: Heard = {}
+        while sum(each.preference is not None for each in heard.values()) < len(clicked) and time.monotonic() < until:
             time.sleep(1.0)
+            heard = read_experiment(running.settings, EXPERIMENT)
     return heard

@@ -1,8 +1,7 @@
 """`rankstream experiment` and `rankstream judgements`: the ranking that users prefer, and judgements from their clicks.
 
 Both read the topics of experiments to their present ends, and write nothing to Kafka: a winner is reported, and it is
-people who switch. Queries of robots are left out. So are those without a click that are later than the last preference:
-their users may still click.
+people who switch.
 """
 
 import math
@@ -21,7 +20,7 @@ from flows.cli.ingestion import read_topic
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
-from operators.experiments.click_model import QueryIdentity, fit_clicks, identify_query, join_clicks
+from operators.experiments.click_model import ROBOT, SHADOWED, VOTES, Heard, QueryIdentity, fit_clicks, hear, read_pages
 from operators.experiments.impression import SIDES
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import DeadLetterClass, InputError, likely
@@ -32,9 +31,6 @@ from schemas.settings.ranking import Until
 from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", PairedRankings, Preference)
-
-Heard = tuple[list[Preference], list[PairedRankings]]
-"""The records of one experiment."""
 
 _LARGEST: Final = 700.0
 """Logarithm of the largest e-value that is printed."""
@@ -49,7 +45,7 @@ def experiment(
     """
     settings = begin(config)
     known = settings.experiments.get(name)
-    report = make_report(name, known.until if known is not None else None, *read_experiment(settings, name))
+    report = make_report(name, known.until if known is not None else None, read_experiment(settings, name))
     if as_json:
         emit(report)
     else:
@@ -75,18 +71,15 @@ def judgements(
     for path in (queries, qrels):
         if path.exists():
             raise typer.BadParameter(f"{path} exists")
-    preferences, comparisons = read_experiment(settings, experiment)
-    say(out, write_judgements(preferences, comparisons, queries, qrels, least))
+    say(out, write_judgements(read_experiment(settings, experiment), queries, qrels, least))
 
 
-def write_judgements(
-    preferences: Sequence[Preference], comparisons: Sequence[PairedRankings], queries: Path, qrels: Path, least: float
-) -> str:
+def write_judgements(heard: Heard, queries: Path, qrels: Path, least: float) -> str:
     """Write both files, with documents that have at least `least` looks, and return what they hold, in words.
 
     Raises InputError if there is no such document, and OSError if a file exists.
     """
-    pages, texts, left_out = join_clicks(comparisons, preferences)
+    pages, texts, left_out = read_pages(heard)
     model = fit_clicks(pages)
     left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
     judged = {
@@ -105,9 +98,9 @@ def write_judgements(
 
 
 def read_experiment(settings: Settings, name: str) -> Heard:
-    """The records of an experiment. Raises InputError if there are none, and as `read_experiments`."""
+    """The queries of an experiment. Raises InputError if there are none, and as `read_experiments`."""
     heard = read_experiments(settings, [name])[name]
-    if not any(heard):
+    if not heard:
         near = likely(name, [*settings.experiments])
         hint = f"; did you mean {near}?" if near not in {None, name} else ""
         raise InputError(
@@ -117,14 +110,14 @@ def read_experiment(settings: Settings, name: str) -> Heard:
 
 
 def read_experiments(settings: Settings, names: Collection[str]) -> dict[str, Heard]:
-    """The records of each of these experiments, one of each kind a query; each topic is read once.
+    """The queries of each of these experiments; each topic is read once.
 
     A topic that is not set has none: shadows need no topic of preferences. Raises DeliveryError.
     """
     topics, client = settings.kafka.topics, connect(settings.kafka)
     preferences = _read(client, topics.preferences, Preference, names)
     comparisons = _read(client, topics.experiments, PairedRankings, names)
-    return {name: ([*preferences[name].values()], [*comparisons[name].values()]) for name in names}
+    return {name: hear(comparisons[name], preferences[name]) for name in names}
 
 
 def report_configured(settings: Settings) -> list[dict[str, Any]]:
@@ -134,8 +127,8 @@ def report_configured(settings: Settings) -> list[dict[str, Any]]:
     """
     reports, names = list[dict[str, Any]](), sorted(settings.experiments)
     for name, heard in (read_experiments(settings, names) if names else {}).items():
-        if any(heard):
-            report = make_report(name, settings.experiments[name].until, *heard)
+        if heard:
+            report = make_report(name, settings.experiments[name].until, heard)
             reports.append({**report, "lines": [*describe_report(report)]})
         else:
             reports.append({"experiment": name, "lines": [f"{name}: no query yet"]})
@@ -144,9 +137,9 @@ def report_configured(settings: Settings) -> list[dict[str, Any]]:
 
 def _read(
     client: KafkaClient, topic: str | None, kind: type[Written], names: Collection[str]
-) -> dict[str, dict[QueryIdentity, Written]]:
-    """The last record of each query, by experiment."""
-    found: dict[str, dict[QueryIdentity, Written]] = {name: {} for name in names}
+) -> Mapping[str, list[Written]]:
+    """The records by experiment."""
+    found: dict[str, list[Written]] = {name: [] for name in names}
     for record in read_topic(client, topic, ENDS_TIMEOUT) if topic is not None else ():
         if record.value is None:
             continue
@@ -156,17 +149,16 @@ def _read(
             say(stderr, f"{topic}:{record.partition.partition}:{record.offset}: left out: {error}", "red")
         else:
             if written.experiment in found:
-                found[written.experiment][identify_query(written)] = written
+                found[written.experiment].append(written)
     return found
 
 
-def make_report(
-    name: str, until: Until | None, preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]
-) -> dict[str, Any]:
-    """The verdict on an experiment by its records, as JSON; without `until`, by a test with its defaults."""
+def make_report(name: str, until: Until | None, heard: Heard) -> dict[str, Any]:
+    """The verdict on an experiment by its queries, as JSON; without `until`, by a test with its defaults."""
     plan = until if until is not None else Until()
-    test = SequentialTest(plan.alpha, plan.power, plan.effect)
-    voted, kinds = find_votes(preferences, comparisons), {identify_query(each): each.kinds for each in comparisons}
+    test, said = SequentialTest(plan.alpha, plan.power, plan.effect), Counter(each.vote for each in heard.values())
+    voted = {query: VOTES[each.vote] for query, each in heard.items() if each.vote in VOTES}
+    comparisons = {query: each.comparison for query, each in heard.items() if each.comparison is not None}
     votes = Votes(**Counter(voted.values()))
 
     def describe_groups(groups: Callable[[QueryIdentity], Iterable[str]]) -> dict[str, Any]:
@@ -176,8 +168,7 @@ def make_report(
                 counted[group][vote] += 1
         return {group: describe_votes(test, Votes(**counts)) for group, counts in sorted(counted.items())}
 
-    asks = bool(preferences) or any(each.mode == "interleave" for each in comparisons)
-    standing = test.judge(votes, plan.at_most) if asks else Standing.SHADOW
+    standing = test.judge(votes, plan.at_most) if said.keys() - {SHADOWED} else Standing.SHADOW
     return {
         "experiment": name,
         "standing": standing,
@@ -186,20 +177,11 @@ def make_report(
         "power": test.power,
         "effect": test.effect,
         "still_needed": test.count_needed(votes) if standing is Standing.RUNNING else 0,
-        "robots": sum(each.robot for each in preferences),
+        "robots": said[ROBOT],
         "namespaces": describe_groups(lambda query: query[:1]),
-        "kinds": describe_groups(lambda query: kinds.get(query, ())),
-        "guards": measure_guards(comparisons),
+        "kinds": describe_groups(lambda query: each.kinds if (each := comparisons.get(query)) is not None else ()),
+        "guards": measure_guards([*comparisons.values()]),
     }
-
-
-def find_votes(preferences: Sequence[Preference], comparisons: Sequence[PairedRankings]) -> dict[QueryIdentity, str]:
-    """The field of `Votes` in which each query counts."""
-    heard, last = {*map(identify_query, preferences)}, max((each.issued for each in preferences), default=-1)
-    fields = {"b": "wins", "a": "losses", "tie": "ties"}
-    votes = {identify_query(each): fields[each.preferred] for each in preferences if not each.robot}
-    pages = (each for each in comparisons if each.mode == "interleave" and not each.incomplete and each.issued <= last)
-    return votes | dict.fromkeys({*map(identify_query, pages)} - heard, "silent")
 
 
 def describe_votes(test: SequentialTest, votes: Votes) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
             return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
         case ops.InBox(value=box):
             # Its western side may be that meridian: then it goes on from there.
-            north_west = {**_inside(box.top_left), "lon": box.top_left.lon}
-            return {"key": path, "geo_bounding_box": {"top_left": north_west, "bottom_right": _inside(box.bottom_right)}}
+            corners = {"top_left": {**_inside(box.top_left), "lon": box.top_left.lon}}
+            return {"key": path, "geo_bounding_box": {**corners, "bottom_right": _inside(box.bottom_right)}}
         case ops.InPolygon(value=polygon):
             rings = [{"points": [_inside(corner) for corner in ring]} for ring in polygon.rings]
             return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}

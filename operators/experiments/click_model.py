@@ -102,38 +102,67 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
 
 
 QueryIdentity = tuple[str, str, int]
-"""Namespace, query_id and time in Kafka."""
+"""Namespace, query_id and time in Kafka: clients may use a query_id again."""
 
 
 def identify_query(record: PairedRankings | Preference) -> QueryIdentity:
-    """The identity of the record's query: clients may use a query_id again."""
+    """The identity of the record's query."""
     return record.namespace, record.query_id, record.issued
 
 
-def join_clicks(
-    comparisons: Iterable[PairedRankings], preferences: Iterable[Preference]
-) -> tuple[Sequence[ClickedPage], Mapping[Question, str], Mapping[str, int]]:
-    """Join the interleaved pages of an experiment with their clicks; a page without a preference has none.
-
-    Returns the pages, the first text of each question, and the number of queries left out by reason. Queries later than
-    the last preference are left out: their users may still click.
+class HeardQuery(NamedTuple):
+    """The records of one query of an experiment, and its vote: `a`, `b`, `tie`, or `silent` without a click; or else
+    why it has none.
     """
-    heard = {identify_query(each): each for each in preferences}
-    last = max((each.issued for each in heard.values()), default=-1)
-    pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
-    for each in sorted(comparisons, key=lambda each: each.issued):
-        preference = heard.get(identify_query(each))
-        if each.mode != "interleave" or not each.page:
-            left_out["not interleaved"] += 1
-        elif each.text is None:
-            left_out["without a text"] += 1
-        elif preference is None and each.issued > last:
-            left_out["too new"] += 1
-        elif preference is not None and preference.robot:
-            left_out["from robots"] += 1
+
+    comparison: PairedRankings | None
+    preference: Preference | None
+    vote: str
+
+
+VOTES: Final[Mapping[str, str]] = {"b": "wins", "a": "losses", "tie": "ties", "silent": "silent"}
+"""The field of `Votes` in which each vote counts."""
+
+SHADOWED: Final = "not interleaved"
+ROBOT: Final = "from robots"
+
+Heard = Mapping[QueryIdentity, HeardQuery]
+
+
+def hear(comparisons: Iterable[PairedRankings], preferences: Iterable[Preference]) -> Heard:
+    """Join the queries of an experiment with their users' preferences, the earliest first.
+
+    Queries later than the last preference have no vote: their users may still click.
+    """
+    compared = {identify_query(each): each for each in comparisons}
+    preferred = {identify_query(each): each for each in preferences}
+    last = max((issued for *_, issued in preferred), default=-1)
+    heard: dict[QueryIdentity, HeardQuery] = {}
+    for query in sorted({*compared, *preferred}, key=lambda each: each[2]):
+        comparison, preference = compared.get(query), preferred.get(query)
+        if comparison is not None and comparison.mode == "shadow":
+            vote = SHADOWED
+        elif comparison is not None and comparison.incomplete:
+            vote = "incomplete"
+        elif preference is None:
+            vote = "silent" if query[2] <= last else "too new"
         else:
-            question = Question(each.namespace, " ".join(nfkc(each.text).casefold().split()))
-            clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()
-            texts.setdefault(question, each.text)
-            pages.append(ClickedPage(question, [hit.id for hit in each.page], clicked))
+            vote = ROBOT if preference.robot else preference.preferred
+        heard[query] = HeardQuery(comparison, preference, vote)
+    return heard
+
+
+def read_pages(heard: Heard) -> tuple[Sequence[ClickedPage], Mapping[Question, str], Mapping[str, int]]:
+    """The pages of the queries with their clicks; the first text of each question; and the number of queries left out
+    by reason.
+    """
+    pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
+    for comparison, preference, vote in heard.values():
+        if comparison is None or comparison.text is None or vote not in VOTES:
+            left_out[vote if vote not in VOTES else "without a text"] += 1
+            continue
+        question = Question(comparison.namespace, " ".join(nfkc(comparison.text).casefold().split()))
+        clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()
+        texts.setdefault(question, comparison.text)
+        pages.append(ClickedPage(question, [hit.id for hit in comparison.page], clicked))
     return pages, texts, left_out

@@ -12,14 +12,13 @@ Rules:
 - Where as many messages as there may be are in open windows, the next ones are shed, so that time goes on.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from operators.experiments.impression import Impression
+from operators.experiments.impression import SIDES, Impression
 from schemas.preference import Click, Preference
 
 
@@ -99,13 +98,10 @@ class Windows:
 
     def _judge(self, query: _Query, clicks: Mapping[tuple[str, str], Impression]) -> Preference:
         experiment, namespace, query_id, issued = query
-        actions: dict[str, list[str]] = defaultdict(list)
-        first: dict[str, Impression] = {}
+        found: dict[str, tuple[Impression, list[str]]] = {}
         for (document_id, action), impression in clicks.items():
-            actions[document_id].append(action)
-            first.setdefault(document_id, impression)
-        sides = [each.side for each in clicks.values()]
-        a, b = sides.count("a"), sides.count("b")
+            found.setdefault(document_id, (impression, []))[1].append(action)
+        a, b = (sum(each.side == side for each in clicks.values()) for side in SIDES)
         return Preference(
             experiment=experiment,
             query_id=query_id,
@@ -114,8 +110,6 @@ class Windows:
             a=a,
             b=b,
             preferred="a" if a > b else "b" if b > a else "tie",
-            clicks=[
-                Click(id=id_, rank=at.rank, side=at.side, actions=sorted(actions[id_])) for id_, at in first.items()
-            ],
-            robot=len(sides) > self._most_clicks,
+            clicks=[Click(id=id_, rank=at.rank, side=at.side, actions=sorted(of)) for id_, (at, of) in found.items()],
+            robot=len(clicks) > self._most_clicks,
         )

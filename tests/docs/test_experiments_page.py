@@ -13,6 +13,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from flows.cli.experiment import describe_report, make_report
+from operators.experiments.click_model import hear
 from operators.experiments.impression import Impression, TokenCodec
 from schemas.preference import PairedRankings, Preference
 from schemas.settings.ranking import Until
@@ -79,7 +80,7 @@ def test_the_verdict_is_one() -> None:
         PairedRankings(query_id=f"late{number}", incomplete=["a", "b"] if number < 13 else ["b"], **lost)
         for number in range(50)
     ]
-    report = make_report("words-first", Until(), preferences, comparisons)
+    report = make_report("words-first", Until(), hear(comparisons, preferences))
     assert [*describe_report(report)] == BLOCKS["text verdict"].splitlines()
 
 

@@ -16,6 +16,7 @@ from bench.crowd import Asked, ask
 from bench.kafka.broker import Broker
 from flows.cli.evaluate.evaluation import events, read_judgements
 from flows.cli.experiment import describe_report, make_report, votes_table
+from operators.experiments.click_model import hear
 from operators.experiments.crowd import Crowd
 from operators.experiments.sequential import SequentialTest, Votes
 from schemas.preference import PairedRankings, Preference
@@ -128,7 +129,7 @@ def test_votes_are_counted_by_kind() -> None:
         PairedRankings.model_validate_json(each.model_dump_json(exclude={"kinds", "incomplete"}))
         for each in comparisons[:30]
     ]
-    report = make_report("new", None, preferences, old + comparisons[30:])
+    report = make_report("new", None, hear(old + comparisons[30:], preferences))
     found = report["kinds"]
     assert found.keys() == {"one word", "question", "recipe x", "recipe y"}
     last, heard = preferences[-1].issued, {each.query_id: each.preferred for each in preferences}
@@ -140,14 +141,14 @@ def test_votes_are_counted_by_kind() -> None:
             sides["silent"],
         )
     assert report["guards"]["compared"] == 300
-    assert [*make_report("new", None, preferences, old)["kinds"]] == []
+    assert [*make_report("new", None, hear(old, preferences))["kinds"]] == []
     assert [*votes_table(report).columns[0].cells] == ["(all)", "shop", *sorted(found)]
 
 
 def test_a_ranking_that_is_late_is_seen_and_moves_nothing() -> None:
     """Queries without two complete rankings are in one figure alone: by side, the share of those that were complete."""
     comparisons, preferences = with_kinds(100)
-    whole = make_report("new", None, preferences, comparisons)
+    whole = make_report("new", None, hear(comparisons, preferences))
     lost: dict[str, Any] = {"a": [], "b": [], "page": [], "overlap": 1.0, "cpu_ms": 99.0, "unread": 9}
     late = [
         each.model_copy(
@@ -155,7 +156,7 @@ def test_a_ranking_that_is_late_is_seen_and_moves_nothing() -> None:
         )
         for n, each in enumerate(comparisons[:25])
     ]
-    report = make_report("new", None, preferences, comparisons + late)
+    report = make_report("new", None, hear(comparisons + late, preferences))
     assert report["guards"].pop("complete") == {"a": 0.96, "b": 0.8}
     assert whole["guards"].pop("complete") == {"a": 1.0, "b": 1.0}
     assert report == whole
@@ -169,7 +170,7 @@ def test_enough_votes_without_a_winner_are_said() -> None:
         Preference(experiment="new", query_id=str(n), namespace="shop", issued=n, a=0, b=0, clicks=[], preferred=side)
         for n, side in enumerate(sides)
     ]
-    report = make_report("new", None, preferences, [])
+    report = make_report("new", None, hear([], preferences))
     assert (report["standing"], report["still_needed"]) == ("running", 0)
     assert any("as many votes as it takes to find 0.55" in line for line in describe_report(report))
 

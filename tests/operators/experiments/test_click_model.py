@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.experiments.click_model import Attractiveness, ClickedPage, Question, fit_clicks, join_clicks
+from operators.experiments.click_model import Attractiveness, ClickedPage, Question, fit_clicks, hear, read_pages
 from schemas.preference import Click, DraftedResult, PairedRankings, Preference
 
 LOOKS = (1.0, 0.6, 0.35, 0.2)
@@ -104,13 +104,14 @@ def test_pages_are_joined_with_their_clicks() -> None:
         comparison("4", 15, text=None),
         comparison("5", 15, mode="shadow"),
         comparison("6", 15),
-        comparison("7", 12, page=[]),
+        comparison("7", 12, incomplete=["a"]),
     ]
-    heard = [preference("1", 10, "y", "z"), preference("6", 15, "x", robot=True), preference("8", 30, "x")]
-    pages, texts, left_out = join_clicks(every, heard)
+    heard = [preference("1", 10, "y", "z"), preference("6", 15, "x", robot=True), preference("7", 12, "x")]
+    heard += [preference("8", 30, "x")]
+    pages, texts, left_out = read_pages(hear(every, heard))
     assert [(question, [*documents], {*clicked} & {*documents}) for question, documents, clicked in pages] == [
         (ASKED, ["x", "y"], {"y"}),
         (ASKED, ["x", "y"], set()),
     ]
     assert texts == {ASKED: "Garden  hose"}
-    assert left_out == {"too new": 1, "without a text": 1, "not interleaved": 2, "from robots": 1}
+    assert left_out == {"too new": 1, "without a text": 2, "not interleaved": 1, "from robots": 1, "incomplete": 1}
