@@ -32,6 +32,7 @@ from schemas.texts import json_line, printable
 
 Written = TypeVar("Written", PairedRankings, Preference)
 
+_MEANS: Final = ("overlap", "cpu_ms", "calls", "unread")
 _LARGEST: Final = 700.0
 """Logarithm of the largest e-value that is printed."""
 
@@ -198,11 +199,8 @@ def measure_guards(comparisons: Sequence[PairedRankings]) -> dict[str, Any]:
     return {
         "compared": len(compared),
         "complete": {side: mean([side not in each.incomplete for each in comparisons]) for side in SIDES},
-        "empty": {"a": sum(not each.a for each in compared), "b": sum(not each.b for each in compared)},
-        "overlap": mean([each.overlap for each in compared]),
-        "cpu_ms": mean([each.cpu_ms for each in compared]),
-        "calls": mean([each.calls for each in compared]),
-        "unread": mean([each.unread for each in compared]),
+        "empty": {side: sum(not getattr(each, side) for each in compared) for side in SIDES},
+        **{name: mean([getattr(each, name) for each in compared]) for name in _MEANS},
     }
 
 

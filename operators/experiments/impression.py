@@ -35,7 +35,8 @@ class TokenCodec:
     """Writes and reads tokens under one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        self._key = secret
+        # Cursors are signed with the same secret: a part of one is no token.
+        self._key = hmac.digest(secret, b"token", "sha256")
 
     def write(self, impression: Impression) -> str:
         """The impression's token; the same impression has the same token."""

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.experiments.impression import SIDES, Impression, TokenCodec
+from operators.query.cursor import Cursor, CursorCodec, PoolSlice
 from schemas.errors import InputError
-from tests.operators.experiments.joining import TOKENS
+from tests.operators.experiments.joining import SECRET, TOKENS
 
 impressions = st.builds(
     Impression, st.text(), st.sampled_from(SIDES), st.integers(0, 999), st.text(), st.text(), st.text(), st.integers(0)
@@ -42,3 +43,14 @@ def test_the_side_is_in_the_signature_alone(impression: Impression) -> None:
     one, other = (base64.urlsafe_b64decode(each + "=" * (-len(each) % 4)) for each in of_sides)
     assert one[:-16] == other[:-16]
     assert one[-16:] != other[-16:]
+
+
+@given(st.binary(min_size=15, max_size=15), st.sampled_from(SIDES))
+def test_a_part_of_a_cursor_is_no_token(digest: bytes, side: str) -> None:
+    """A cursor is signed with the same secret, and may end as what a token signs does: with a side."""
+    written = CursorCodec(SECRET).write(Cursor(b"q" * 16, digest + side.encode(), 0.0, PoolSlice(20, 100)))
+    content = base64.urlsafe_b64decode(written + "=" * (-len(written) % 4))
+    assert content[-17:-16] == side.encode()
+    token = base64.urlsafe_b64encode(content[:-17] + content[-16:]).rstrip(b"=").decode()
+    with pytest.raises(InputError, match="token: changed, or signed with another secret"):
+        TOKENS.read(token)
