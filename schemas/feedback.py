@@ -18,7 +18,8 @@ MAX_FEEDBACK_PARTS: Final = 1000
 UNCOUNTED: Final = "impression"
 """UBI's action for a result that came into view, which says nothing of preference."""
 
-Token = Annotated[str, Field(min_length=1, max_length=8192)]
+# That of the longest ids, whose characters are all escaped, is nearly as long.
+Token = Annotated[str, Field(min_length=1, max_length=40_000)]
 
 
 class FeedbackEvent(Strict):

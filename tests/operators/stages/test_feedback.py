@@ -10,7 +10,7 @@ import pytest
 
 from operators.delivery.error_codes import RefusalCode
 from operators.delivery.output_record import OutputRecord, RecordForm
-from operators.experiments.impression import TokenCodec
+from operators.experiments.impression import Impression, TokenCodec
 from operators.experiments.window import FeedbackOutcome, Windows
 from operators.runtime.stage import run_step
 from operators.stages.feedback import IDLE, FeedbackDecoder, FeedbackFinaliser, Join
@@ -84,7 +84,7 @@ MALFORMED: list[tuple[str, Any, str, str | None]] = [
     ("a time that is a switch", {**OWN, "at": True}, "invalid", "at"),
     ("an empty token", {**OWN, "token": ""}, "invalid", "token"),
     ("a token of null", {**OWN, "token": None}, "invalid", "token"),
-    ("a long token", {**OWN, "token": TOKEN + "A" * 8192}, "invalid", "token"),
+    ("a long token", {**OWN, "token": TOKEN + "A" * 10_000}, "invalid", "token"),
     ("a token that is no base64", {**OWN, "token": "é" + TOKEN}, "invalid", "token"),
     ("half a token", {**OWN, "token": TOKEN[: len(TOKEN) // 2]}, "invalid", "token"),
     ("a token of another version", {**OWN, "token": flipped(TOKEN, 0)}, "invalid", "token"),
@@ -155,6 +155,14 @@ def test_a_malformed_event_is_a_dead_letter(value: Any, kind: str, field: str | 
     assert SECRET.decode() not in letter.dead_letter.reason
     [preference] = joined.read(event(OWN, 2, time=LENGTH + 1))[:1]
     assert (preference.origin.offset, preference.further) == (0, ())
+
+
+def test_the_token_of_the_longest_ids_is_taken() -> None:
+    """Each character of an id may take six bytes in a token."""
+    longest = Impression("x" * 64, "b", 200, "\x01" * 4096, "\x01" * 512, "\x01" * 256, 2**53)
+    said = {"token": TOKENS.write(longest), "action": "click"}
+    [read] = run_step("decode", [event(said, key=longest.query_id.encode())], FeedbackDecoder(1_000_000, TOKENS))
+    assert (read.impression, read.action) == (longest, "click")
 
 
 @pytest.mark.parametrize("key", [None, b"", b"other", b"\xff", b"Q"])
