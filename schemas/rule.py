@@ -141,14 +141,16 @@ def rule_key(namespace: Any, id_: Any) -> bytes:
 
 
 def read_rule_key(key: bytes | None) -> tuple[str, str]:
-    """The namespace and the id of a rule. Raises InputError `invalid` for any other key."""
+    """The namespace and the id of a rule. Raises InputError `invalid` for any other key, and for another spelling: by
+    compaction, its message would stay beside the rule's.
+    """
     try:
         match orjson.loads(key or b""):
-            case [str(namespace), str(id_)] if namespace and id_:
+            case [str(namespace), str(id_)] if namespace and id_ and rule_key(namespace, id_) == key:
                 return namespace, id_
     except orjson.JSONDecodeError:
         pass
-    raise InputError(DeadLetterClass.INVALID, 'key: namespace and id are expected, as ["acme", "tv"]', "key")
+    raise InputError(DeadLetterClass.INVALID, 'key: namespace and id are expected, as ["acme","tv"]', "key")
 
 
 def read_rule(value: bytes | None, read: NamesReader = dict) -> Rule:
