@@ -31,6 +31,9 @@ from schemas.rule import Boost, Bury
 _VARIANTS: Final = 32
 """Variants of a text with one synonym each at most by which conditions hold."""
 
+_EXPANDED: Final = 64
+"""Phrases of a text at most that are expanded, the first ones: a long text may be full of words with synonyms."""
+
 _GREATEST: Final = 1e300
 
 
@@ -122,7 +125,7 @@ class Ruling:
         if text != self.text:
             words = read_words(text)
             matches = _match(self.sets, words)
-        if not (found := _synonyms(self.sets, matches, self.said, self.at)):
+        if not (found := [*islice(_synonyms(self.sets, matches, self.said, self.at), _EXPANDED)]):
             return self
         tokens = analyse(text, query=True)
         identifiers = [each for each in tokens if not each.is_word and _is_identifier(text[each.start : each.end])]
@@ -242,13 +245,13 @@ def _match(sets: Sequence[RuleSet], words: Sequence[Word]) -> list[list[Match]]:
 
 def _synonyms(
     sets: Sequence[RuleSet], matches: Sequence[Sequence[Match]], met: Collection[str], at: Circumstances
-) -> list[tuple[CompiledRule, Texts, int, int]]:
+) -> Iterator[tuple[CompiledRule, Texts, int, int]]:
     """The synonyms of the words, by rules of which the text's condition is `met`, and the others hold."""
     if not any(matches):
-        return []
-    of_sets = ([(*each, start, end) for rules, start, end in some for each in rules.synonyms] for some in matches)
+        return iter(())
+    of_sets = (((*each, start, end) for rules, start, end in some for each in rules.synonyms) for some in matches)
     found = _unhidden(sets, of_sets)
-    return [each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at))]
+    return (each for each in found if (each[0].id in met if each[0].phrase else each[0].holds(at)))
 
 
 def _find(

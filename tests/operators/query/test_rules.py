@@ -236,6 +236,16 @@ def test_words_are_taken_away() -> None:
     assert ruling("shoes not dear now", {"r": cheap, "s": same, "t": dear}).take_away() == "shoes now"
 
 
+def test_a_long_text_is_expanded_where_it_begins() -> None:
+    """However many synonyms its words have: a query's own rules may have hundreds of each."""
+    words = [f"w{number}" for number in range(32)]
+    text = " ".join(words * 60)
+    found = ruling(text, {f"r{number}": {"then": {"synonyms": {"words": words}}} for number in range(16)}).expand(text)
+    assert len(found.expansions) == 64 * 31
+    assert max(each.first for each in found.expansions) < 10
+
+
+
 @pytest.mark.parametrize("text", ["shoes NOT cheap", '"cheap shoes"', "cheap*", "title:cheap shoes"])
 def test_a_keyword_expression_keeps_its_words(text: str) -> None:
     """It says exactly what it looks for: without its word, the first would ask for the opposite. Other effects work."""
