@@ -245,7 +245,6 @@ def test_a_long_text_is_expanded_where_it_begins() -> None:
     assert max(each.first for each in found.expansions) < 10
 
 
-
 @pytest.mark.parametrize("text", ["shoes NOT cheap", '"cheap shoes"', "cheap*", "title:cheap shoes"])
 def test_a_keyword_expression_keeps_its_words(text: str) -> None:
     """It says exactly what it looks for: without its word, the first would ask for the opposite. Other effects work."""
