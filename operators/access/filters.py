@@ -102,9 +102,10 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
         case ops.InCircle(value=circle):
             return {"key": path, "geo_radius": {"center": circle.coordinates._asdict(), "radius": circle.radius_m}}
         case ops.InBox(value=box):
-            # Its western side may be that meridian: then it goes on from there.
-            corners = {"top_left": {**_inside(box.top_left), "lon": box.top_left.lon}}
-            return {"key": path, "geo_bounding_box": {**corners, "bottom_right": _inside(box.bottom_right)}}
+            west, first, last = box.top_left.lon, _inside(box.top_left), _inside(box.bottom_right)
+            # A box over that meridian may begin there.
+            first |= {"lon": west} if west > box.bottom_right.lon else {}
+            return {"key": path, "geo_bounding_box": {"top_left": first, "bottom_right": last}}
         case ops.InPolygon(value=polygon):
             rings = [{"points": [_inside(corner) for corner in ring]} for ring in polygon.rings]
             return {"key": path, "geo_polygon": {"exterior": rings[0], "interiors": rings[1:]}}
@@ -114,7 +115,7 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
     return {"is_null": {"key": path}}
 
 
-def _inside(corner: GeoPoint) -> Mapping[str, float]:
+def _inside(corner: GeoPoint) -> dict[str, float]:
     """A corner, moved off the north pole and the 180th meridian: by an index, Qdrant finds a part of what is within an
     area up to there, or nothing.
     """
