@@ -167,7 +167,7 @@ def model_rows(questions: int, users: int) -> Iterator[dict[str, Any]]:
                 page = [hit.id for hit in draft(asked.a, asked.b, chance)]
                 pages.append(ClickedPage(about, page, read(page, chance)))
                 shown.update((about, id_) for id_ in page)
-        model = fit_clicks(pages).documents.items()
+        model = fit_clicks(pages).items()
         found = {
             "by position": {(about, id_): each.value for about, of in model for id_, each in of.items()},
             "cascade": _shares(pages, to_last=True),

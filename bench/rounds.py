@@ -49,10 +49,12 @@ class Outcome:
 
 
 def compare(rig: Rig, subjects: Sequence[Subject], plan: Plan, progress: Progress) -> dict[str, Outcome]:
-    """The outcomes by the subjects' names, in interleaved rounds, so that a slow hour slows all. Raises BenchError."""
+    """The outcomes by the subjects' names, in interleaved rounds, so that a slow hour slows all, and every other round
+    the other way round, so that none always comes first. Raises BenchError.
+    """
     outcomes = {subject.name: Outcome() for subject in subjects}
     for number in range(1, plan.rounds + 1):
-        for subject in subjects:
+        for subject in subjects if number % 2 else reversed(subjects):
             prefix = f"{subject.name}, round {number} of {plan.rounds}"
             outcome = outcomes[subject.name]
             with rig.running(subject) as running:

@@ -66,18 +66,13 @@ AnyId = Annotated[DocumentId, BeforeValidator(_write, json_schema_input_type=Doc
 """The id of a document as people write it, who may have whole numbers; these are texts in the index."""
 
 
-def within_bytes(most: int) -> AfterValidator:
-    """The check that an object has at most so many bytes as JSON."""
-
-    def check(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if (size := len(orjson.dumps(given))) > most:
-            raise ValueError(f"{size} bytes of JSON, at most {most}")
-        return given
-
-    return AfterValidator(check)
+def _check_size(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
+        raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
+    return metadata
 
 
-Metadata = Annotated[dict[str, JsonValue], within_bytes(MAX_METADATA_BYTES)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_check_size)]
 
 
 def missing_if_empty(value: str | None) -> str | None:

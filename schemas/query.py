@@ -28,7 +28,6 @@ from schemas.fields import (
     Timestamp,
     Vector,
     missing_if_empty,
-    within_bytes,
 )
 from schemas.filters import DocumentFilters, FieldName, FilterField, InCircle, Number, find_values, spellings
 from schemas.geo import GeoCircle, GeoPoint, read_coordinates
@@ -44,8 +43,6 @@ MAX_QUERY_PARTS: Final = 4096
 
 MAX_PASSAGES: Final = 10
 MAX_TRIED: Final = 16
-MAX_TRIED_BYTES: Final = 16_384
-"""The filters of a query's own rules are compared with each candidate by this process."""
 MAX_NEIGHBOURS: Final = 16
 MAX_EXCERPT: Final = 100_000
 
@@ -298,7 +295,7 @@ class QueryEvent(Strict):
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
     overrides: dict[str, JsonValue] | None = None
     """Changes to parameters of the recipe: {stage: {parameter: value}}."""
-    rules: Annotated[dict[str, JsonValue], Field(max_length=MAX_TRIED), within_bytes(MAX_TRIED_BYTES)] | None = None
+    rules: Annotated[dict[str, JsonValue], Field(max_length=MAX_TRIED)] | None = None
     """Rules to try with this query alone: {id: rule}, each in place of the rule of its id, or beside those in force;
     null: without the rule of that id."""
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")

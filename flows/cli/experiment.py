@@ -20,7 +20,7 @@ from flows.cli.ingestion import read_topic
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import KafkaClient
 from operators.evaluation.metrics import mean, qrels_lines
-from operators.experiments.click_model import ROBOT, SHADOWED, VOTES, Heard, QueryIdentity, fit_clicks, hear, read_pages
+from operators.experiments.click_model import ROBOT, SHADOWED, Heard, QueryIdentity, fit_clicks, hear, read_pages
 from operators.experiments.impression import SIDES
 from operators.experiments.sequential import SequentialTest, Standing, Votes
 from schemas.errors import DeadLetterClass, InputError, likely
@@ -81,11 +81,10 @@ def write_judgements(heard: Heard, queries: Path, qrels: Path, least: float) -> 
     Raises InputError if there is no such document, and OSError if a file exists.
     """
     pages, texts, left_out = read_pages(heard)
-    model = fit_clicks(pages)
     left = "; queries left out: " + (", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none")
     judged = {
         question: grades
-        for question, documents in sorted(model.documents.items())
+        for question, documents in sorted(fit_clicks(pages).items())
         if (grades := {document: each.grade for document, each in sorted(documents.items()) if each.looks >= least})
     }
     if not judged:
@@ -158,7 +157,7 @@ def make_report(name: str, until: Until | None, heard: Heard) -> dict[str, Any]:
     """The verdict on an experiment by its queries, as JSON; without `until`, by a test with its defaults."""
     plan = until if until is not None else Until()
     test, said = SequentialTest(plan.alpha, plan.power, plan.effect), Counter(each.vote for each in heard.values())
-    voted = {query: VOTES[each.vote] for query, each in heard.items() if each.vote in VOTES}
+    voted = {query: each.vote for query, each in heard.items() if each.vote in Votes._fields}
     comparisons = {query: each.comparison for query, each in heard.items() if each.comparison is not None}
     votes = Votes(**Counter(voted.values()))
 

@@ -28,7 +28,7 @@ from operators.access.filters import condition
 from operators.clients.qdrant.client import Filter
 from operators.delivery.client import KafkaClient, ProducerRecord
 from operators.mapping.own_names import OwnNames
-from operators.query.rules import Circumstances, CompiledRule
+from operators.query.rules import Circumstances, CompiledRule, RuleTable
 from operators.query.ruling import decide
 from operators.query.zero_results import suggest
 from schemas.document import NAMESPACE
@@ -58,8 +58,8 @@ def rules(
 
     It warns of fields and documents that the index lacks. Exit code 1 if a line of the file is no rule: nothing is put.
     """
-    settings = begin(config)
-    table, topic, keyed, refused = rule_table(settings), settings.kafka.topics.rules, list[Keyed](), list[str]()
+    settings, refused = begin(config), list[str]()
+    topic = settings.kafka.topics.rules
     if action == "test" and text is None:
         raise typer.BadParameter("test needs the text of a query", param_hint="TEXT")
     if action == "put" and file is None:
@@ -67,12 +67,7 @@ def rules(
     if topic is None and (action == "put" or file is None):
         raise ConfigError("kafka.topics.rules: not set, so there are no rules; name a compacted topic")
     found = _read_file(file, refused) if file is not None else _read_rules(connect(settings.kafka), topic or "")
-    for place, key, value in found:
-        try:
-            table.put(key, value)
-            keyed.append((place, key, value))
-        except InputError as error:
-            refused.append(f"{place}: no rule: {error}")
+    table, keyed = _fill_table(settings, found, refused)
     for line in refused:
         say(stderr, line, "red")
     if refused and file is not None:
@@ -124,6 +119,18 @@ def _where(namespace: str, wanted: FieldFilter) -> Filter:
     return {"must": [*map(condition, (*within, wanted))]}
 
 
+def _fill_table(settings: Settings, found: Iterable[Keyed], refused: list[str]) -> tuple[RuleTable, list[Keyed]]:
+    """The table of the rules, and these; what is wrong with those that are none goes to `refused`."""
+    table, keyed = rule_table(settings), list[Keyed]()
+    for place, key, value in found:
+        try:
+            table.put(key, value)
+            keyed.append((place, key, value))
+        except InputError as error:
+            refused.append(f"{place}: no rule: {error}")
+    return table, keyed
+
+
 def _read_file(path: Path, refused: list[str]) -> Iterator[Keyed]:
     """The rules of a file; what is wrong with a line that is no JSON object goes to `refused`."""
     for number, line in numbered_lines(path):
@@ -168,11 +175,12 @@ class WrittenRule(Strict):
     id: str
     text: str
 
-    def read(self) -> tuple[bytes, bytes | None]:
-        """The key and the value of its message. Raises InputError for anything but a JSON object."""
-        return to_rule_record(
-            {**json_object(self.text.encode(), MAX_RULE_BYTES), "namespace": self.namespace, "id": self.id}
-        )
+    def read(self, settings: Settings) -> tuple[bytes, bytes | None]:
+        """The key and the value of its message. Raises InputError for what is no rule."""
+        said = json_object(self.text.encode(), MAX_RULE_BYTES)
+        record = to_rule_record({**said, "namespace": self.namespace, "id": self.id})
+        rule_table(settings).put(*record)
+        return record
 
 
 @dataclass(frozen=True)
@@ -183,21 +191,17 @@ class RuleBook:
 
     def to_view(self) -> dict[str, Any]:
         """Each rule as it is written, and in words; records that are no rule with the reason. Raises DeliveryError."""
-        topic, table, refused = self.settings.kafka.topics.rules, rule_table(self.settings), list[str]()
-        for place, key, value in _read_rules(connect(self.settings.kafka), topic) if topic is not None else ():
-            try:
-                table.put(key, value)
-            except InputError as error:
-                refused.append(f"{place}: {error}")
+        topic, refused = self.settings.kafka.topics.rules, list[str]()
+        found = _read_rules(connect(self.settings.kafka), topic) if topic is not None else ()
+        table, _ = _fill_table(self.settings, found, refused)
         rules = [{"namespace": name, "id": each.id, **describe_rule(orjson.loads(each.value))} for name, each in table]
         return {"topic": topic, "rules": rules, "refused": refused[-_REFUSED:]}
 
     def check(self, written: WrittenRule) -> dict[str, Any]:
         """The rule as it is written, and in words. Raises InputError for what is no rule."""
-        key, value = written.read()
+        _, value = written.read(self.settings)
         if value is None:
             raise invalid("then", "effects are expected", None)
-        rule_table(self.settings).put(key, value)
         return describe_rule(orjson.loads(value))
 
     def put(self, written: WrittenRule) -> dict[str, Any]:
@@ -205,8 +209,7 @@ class RuleBook:
         topic = self.settings.kafka.topics.rules
         if topic is None:
             raise invalid("kafka.topics.rules", "not set, so there are no rules; name a compacted topic", None)
-        key, value = written.read()
-        rule_table(self.settings).put(key, value)
+        key, value = written.read(self.settings)
         try:
             put_rules(connect(self.settings.kafka), topic, [("", key, value)])
         except DeliveryError as error:

@@ -116,9 +116,7 @@ def _on_path(wanted: FieldFilter, path: str, indexed: Indexed, array: str) -> Co
 
 
 def _inside(corner: GeoPoint) -> dict[str, float]:
-    """A corner, moved off the north pole and the 180th meridian: by an index, Qdrant finds a part of what is within an
-    area up to there, or nothing.
-    """
+    """A corner off the north pole and the 180th meridian: of an area up to there an index finds a part, or nothing."""
     return {"lat": min(corner.lat, 90 - _EDGE), "lon": min(corner.lon, 180 - _EDGE)}
 
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from operators.experiments.sequential import Votes
 from schemas.preference import PairedRankings, Preference
 from schemas.texts import nfkc
 
@@ -59,16 +60,8 @@ class Attractiveness:
         return round(BEST * self.value)
 
 
-@dataclass(frozen=True)
-class ClickModel:
-    """The probability that each rank is looked at, and each question's documents."""
-
-    looks: Sequence[float]
-    documents: Mapping[Question, Mapping[str, Attractiveness]]
-
-
-def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
-    """The most likely model of the pages, by expectation maximisation.
+def fit_clicks(pages: Iterable[ClickedPage]) -> Mapping[Question, Mapping[str, Attractiveness]]:
+    """The documents of each question by the most likely model of the pages, found by expectation maximisation.
 
     Where nobody clicked, the expected look and the expected attraction are those given that there was no click.
     """
@@ -98,7 +91,7 @@ def fit_clicks(pages: Iterable[ClickedPage]) -> ClickModel:
     found: dict[Question, dict[str, Attractiveness]] = {}
     for (question, document), number in numbers.items():
         found.setdefault(question, {})[document] = Attractiveness(float(attraction[number]), float(looks[number]))
-    return ClickModel(look.tolist(), found)
+    return found
 
 
 QueryIdentity = tuple[str, str, int]
@@ -111,18 +104,14 @@ def identify_query(record: PairedRankings | Preference) -> QueryIdentity:
 
 
 class HeardQuery(NamedTuple):
-    """The records of one query of an experiment, and its vote: `a`, `b`, `tie`, or `silent` without a click; or else
-    why it has none.
-    """
+    """The records of one query of an experiment, and the field of `Votes` in which it counts, or else why in none."""
 
     comparison: PairedRankings | None
     preference: Preference | None
     vote: str
 
 
-VOTES: Final[Mapping[str, str]] = {"b": "wins", "a": "losses", "tie": "ties", "silent": "silent"}
-"""The field of `Votes` in which each vote counts."""
-
+_FIELDS: Final = {"b": "wins", "a": "losses", "tie": "ties"}
 SHADOWED: Final = "not interleaved"
 ROBOT: Final = "from robots"
 
@@ -147,7 +136,7 @@ def hear(comparisons: Iterable[PairedRankings], preferences: Iterable[Preference
         elif preference is None:
             vote = "silent" if query[2] <= last else "too new"
         else:
-            vote = ROBOT if preference.robot else preference.preferred
+            vote = ROBOT if preference.robot else _FIELDS[preference.preferred]
         heard[query] = HeardQuery(comparison, preference, vote)
     return heard
 
@@ -158,8 +147,8 @@ def read_pages(heard: Heard) -> tuple[Sequence[ClickedPage], Mapping[Question, s
     """
     pages, texts, left_out = list[ClickedPage](), dict[Question, str](), Counter[str]()
     for comparison, preference, vote in heard.values():
-        if comparison is None or comparison.text is None or vote not in VOTES:
-            left_out[vote if vote not in VOTES else "without a text"] += 1
+        if comparison is None or comparison.text is None or vote not in Votes._fields:
+            left_out[vote if vote not in Votes._fields else "without a text"] += 1
             continue
         question = Question(comparison.namespace, " ".join(nfkc(comparison.text).casefold().split()))
         clicked = {click.id for click in preference.clicks} if preference is not None else frozenset[str]()

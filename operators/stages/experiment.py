@@ -231,10 +231,8 @@ class TrialLeg(SearchLeg):
     It is a branch that no query comes out of: `fuse` waits for none of them. Its outcomes are left in the trials.
     """
 
-    @property
-    def leg(self) -> str:
-        """The name of the leg in recipes."""
-        return self.name.removeprefix(TRIAL)
+    leg: str
+    """Its name in recipes."""
 
     @override
     def takes(self, item: Any) -> bool:

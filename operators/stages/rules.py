@@ -21,8 +21,11 @@ from operators.query.rules import NO_RULES, Circumstances, CompiledRule, RuleSet
 from operators.query.ruling import Expansion, Ruling, decide
 from operators.stages.admit import Admission
 from operators.text.terms import QueryWord, query_vector
-from schemas.errors import InputError
+from schemas.errors import InputError, invalid
 from schemas.query import QueryShape
+
+_MOST_TRIED: Final = 16_384
+"""Bytes of a query's own rules: each candidate is compared with their filters."""
 
 _NOT_REWRITTEN: Final = "rules: what they put in place of words of the text can't be asked here: the words stay"
 
@@ -93,6 +96,8 @@ def _words(analyser: Bm25, text: str) -> Sequence[QueryWord]:
 
 def read_tried(rules: Mapping[str, JsonValue]) -> RuleSet:
     """The rules that a query tries, and takes away. Raises InputError, whose field is that of the query."""
+    if (size := len(orjson.dumps(rules))) > _MOST_TRIED:
+        raise invalid("rules", f"at most {_MOST_TRIED} bytes of JSON are expected", size)
     tried = dict[str, CompiledRule | None]()
     for id_, rule in rules.items():
         try:

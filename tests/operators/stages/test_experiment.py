@@ -91,7 +91,7 @@ def trial(query: InFlight) -> Trial:
 
 def leg_of_trials(name: str) -> TrialLeg:
     """The branch of a leg that only experiments ask."""
-    return TrialLeg(f"{TRIAL}{name}", NOBODY, Bounds(30, 64, 8))
+    return TrialLeg(f"{TRIAL}{name}", NOBODY, Bounds(30, 64, 8), name)
 
 
 def ranked(
