@@ -141,9 +141,7 @@ def rule_key(namespace: Any, id_: Any) -> bytes:
 
 
 def read_rule_key(key: bytes | None) -> tuple[str, str]:
-    """The namespace and the id of a rule. Raises InputError `invalid` for any other key, and for another spelling: by
-    compaction, its message would stay beside the rule's.
-    """
+    """The namespace and the id of a rule. Raises InputError for any other key: compaction tells spellings apart."""
     try:
         match orjson.loads(key or b""):
             case [str(namespace), str(id_)] if namespace and id_ and rule_key(namespace, id_) == key:

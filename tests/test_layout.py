@@ -56,12 +56,12 @@ MODULES = 298
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5069,
+    "schemas": 5067,
     "operators.runtime": 1156,
     "operators.text": 3490,
     "operators.mapping": 1459,
     "operators.ranking": 2510,
-    "operators.access": 578,
+    "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,
     "operators.experiments": 491,
@@ -71,14 +71,14 @@ BUDGET = {
     "operators.clients": 5143,
     "operators.delivery": 4626,
     "operators.collections": 1353,
-    "operators.stages": 2362,
+    "operators.stages": 2361,
     "operators.indexing": 1474,
-    "flows.assembly": 1193,
+    "flows.assembly": 1191,
     "flows.search": 54,
     "flows.indexing": 27,
     "flows.feedback": 24,
     "flows.process": 960,
-    "flows.cli": 6625,
+    "flows.cli": 6623,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

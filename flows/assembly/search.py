@@ -146,9 +146,7 @@ class Parts:
             admit = ExperimentAdmission(admit, experiments, normalise.planner, normalise.policies, metrics)
             self.searches, self.experimenting = ExperimentSearches(searches), Experimenting(metrics)
             asked = {leg for each in experiments.values() for leg in settings.recipes[each.recipe].fusion.legs}
-            self.legs += [
-                TrialLeg(f"{TRIAL}{leg.name}", client, bounds, leg.name) for leg in built if leg.name in asked
-            ]
+            self.legs += [TrialLeg(TRIAL + leg.name, client, bounds, leg.name) for leg in built if leg.name in asked]
 
         models = [each.model if each is not None else None for each in (embedder, encoder)]
         self.decoder: Callable[[Message], InFlight] = decoder

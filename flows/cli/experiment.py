@@ -23,7 +23,8 @@ from operators.evaluation.metrics import mean, qrels_lines
 from operators.experiments.click_model import ROBOT, SHADOWED, Heard, QueryIdentity, fit_clicks, hear, read_pages
 from operators.experiments.impression import SIDES
 from operators.experiments.sequential import SequentialTest, Standing, Votes
-from schemas.errors import DeadLetterClass, InputError, likely
+from operators.query.zero_results import suggest
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import json_object, validate
 from schemas.preference import PairedRankings, Preference
 from schemas.settings import Settings
@@ -101,11 +102,8 @@ def read_experiment(settings: Settings, name: str) -> Heard:
     """The queries of an experiment. Raises InputError if there are none, and as `read_experiments`."""
     heard = read_experiments(settings, [name])[name]
     if not heard:
-        near = likely(name, [*settings.experiments])
-        hint = f"; did you mean {near}?" if near not in {None, name} else ""
-        raise InputError(
-            DeadLetterClass.INVALID, f"experiment: no query of {name} is in kafka.topics.experiments{hint}"
-        )
+        near = suggest(name, [each for each in settings.experiments if each != name])
+        raise invalid("experiment", f"no query of it is in kafka.topics.experiments{near}", name)
     return heard
 
 

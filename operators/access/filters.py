@@ -46,8 +46,7 @@ NOTHING: Final[Condition] = {"has_id": []}
 
 _NOT_INDEXED: Final[Indexed] = {}
 _FAN: Final = 4
-_EDGE: Final = 1e-9
-"""Degrees: a tenth of a millimetre."""
+_EDGE: Final = 1e-9  # Degrees: a tenth of a millimetre.
 
 
 def any_condition(conditions: Sequence[Condition]) -> Condition:

@@ -232,7 +232,6 @@ class TrialLeg(SearchLeg):
     """
 
     leg: str
-    """Its name in recipes."""
 
     @override
     def takes(self, item: Any) -> bool:

@@ -243,9 +243,9 @@ def test_judgements_are_what_evaluate_reads(topics: Topics, tmp_path: Path) -> N
 def test_what_is_missing_is_said(command: tuple[str, ...], topics: Topics, tmp_path: Path) -> None:
     """An experiment without a query, and a configuration without the topics."""
     files = ("--queries", str(tmp_path / "q"), "--qrels", str(tmp_path / "r")) if command[0] == "judgements" else ()
-    assert str(topics.command(*command, *files).exception).endswith("no query of new is in kafka.topics.experiments")
+    assert str(topics.command(*command, *files).exception).endswith("is in kafka.topics.experiments ('new')")
     topics.command.settings["experiments"] = {"knew": {"recipe": "rrf"}}
-    assert str(topics.command(*command, *files).exception).endswith("; did you mean knew?")
+    assert str(topics.command(*command, *files).exception).endswith("; did you mean `knew`? ('new')")
     topics.command.settings["experiments"] = {}
     topics.command.settings["kafka"]["topics"] = {}
     assert "kafka.topics" in str(topics.command(*command, *files).exception)
