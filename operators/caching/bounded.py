@@ -128,13 +128,13 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
 
     def known(self, collection: Making, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
-        known = {}
+        known, values = {}, self._values
         for id_, version, content in seen:
-            match self._values.get(key := (collection, id_)):
-                case (held, payload), _, expiry if held == version and expiry > now:
-                    if content in (None, payload.get(CONTENT)):
-                        self._values.move_to_end(key)
-                        known[id_] = payload
+            if (cached := values.get(key := (collection, id_))) is not None:
+                (held, payload), _, expiry = cached
+                if held == version and expiry > now and content in (None, payload.get(CONTENT)):
+                    values.move_to_end(key)
+                    known[id_] = payload
         return known
 
     def add(self, collection: Making, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:

@@ -64,11 +64,11 @@ class Scope:
         cls, event: QueryEvent, resolved: Mapping[str, Any], recipe_hash: str, config_hash: str, policy_hash: str
     ) -> Self:
         """The scope of an event, of which some fields were `resolved`: they count as what they stand for."""
-        asked = {**event.model_dump(mode="json", exclude=_APART), **resolved}
         # A field without a value is left out, which is quicker. No value is written as nothing.
-        page = {name: value for name in _PAGE if (value := asked.pop(name)) is not None}
-        query = {name: value for name, value in asked.items() if value is not None}
-        return cls(_json(query), _json(page), recipe_hash, config_hash, policy_hash)
+        given = {**event.model_dump(mode="json", exclude=_APART, exclude_none=True), **resolved}
+        asked = {name: value for name, value in given.items() if value is not None}
+        page = {name: asked.pop(name) for name in _PAGE & asked.keys()}
+        return cls(_json(asked), _json(page), recipe_hash, config_hash, policy_hash)
 
 
 _everything: Final[Callable[[Scope], tuple[Any, ...]]] = attrgetter(*(field.name for field in fields(Scope)))

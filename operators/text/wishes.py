@@ -9,7 +9,7 @@ Promises:
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -69,18 +69,19 @@ def read_wishes(
     if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
     tokens = tokenize(text)
+    said = [each.text if each.number is None else "0" for each in tokens]
     vocabulary = choose({*map(itemgetter(0), tokens)}, text, lang, at_home)
+    ranged, behind = (not each.isdisjoint(said) for each in (vocabulary.words["ranged"], vocabulary.behind.firsts))
+    openings, firsts = _find_openings(vocabulary, "0" in said, ranged and said.count("0") > 1, behind)
+    if firsts.isdisjoint(said):
+        return Read(text, ())
     reader = _Reader(text, tokens, vocabulary, DateReader(tokens, vocabulary.before, now))
-    _, first_words = _find_openings(vocabulary)
     found: list[_Found] = []
-    at = 0
-    while at < len(reader.tokens) and len(found) < MAX_WISHES:
-        token = reader.tokens[at]
-        begins = token.number is not None or token.text in first_words
-        wish = reader.read(at, found[-1].end if found else 0, kinds) if begins else None
-        if wish is not None:
+    for at, first in enumerate(said):
+        end = found[-1].end if found else 0
+        begun = [read for kind, read, begins in openings if first in begins and kind in kinds] if at >= end else []
+        if begun and len(found) < MAX_WISHES and (wish := reader.read(at, end, begun)) is not None:
             found.append(wish)
-        at = wish.end if wish is not None else at + 1
     return Read(take_away(text, [each.wish for each in found]), tuple(each.wish for each in found))
 
 
@@ -110,13 +111,9 @@ class _Reader:
     vocabulary: Vocabulary
     dates: DateReader
 
-    def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
-        """The wish that begins at a token; the words before `least` are another one's."""
-        token, found = self.tokens[at], None
-        first = token.text if token.number is None else "0"
-        for kind, read, firsts in _find_openings(self.vocabulary)[0]:
-            if first in firsts and kind in kinds and (found := read(self, at)) is not None:
-                break
+    def read(self, at: int, least: int, openings: "Iterable[_Read]") -> _Found | None:
+        """The wish that begins at a token, as one of these reads it; the words before `least` are another one's."""
+        found = next(filter(None, (read(self, at) for read in openings)), None)
         if found is None or found.start < least or len(self._words(found.start, found.end)) > 512:
             return None
         start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
@@ -148,8 +145,7 @@ class _Reader:
         return before or self._is_hyphen(end)
 
     def _skip(self, at: int, kind: str, most: int) -> int:
-        others = (each for each in range(at, at + most) if not self._is(each, kind))
-        return next(others, at + most)
+        return next((each for each in range(at, at + most) if not self._is(each, kind)), at + most)
 
     def _with_connectors(self, start: int, least: int) -> int:
         """The first token of the words that lead to a limit, such as "released" or "with"."""
@@ -422,13 +418,14 @@ class _Reader:
         return _Found(at - self._is(at - 1, "filler"), phrase[1], Order(about=[subject], direction=direction))
 
 
-_Opening: TypeAlias = tuple[str, Callable[[_Reader, int], _Found | None], Set[str]]
+_Read: TypeAlias = Callable[[_Reader, int], _Found | None]
+_Opening: TypeAlias = tuple[str, _Read, Set[str]]
 
 _AMOUNTS: Final = {"0", *(sign for sign, of in measures.UNITS.items() if of.kind == "currency" and not sign.isalpha())}
 
 
-@lru_cache(64)
-def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
+@lru_cache(256)
+def _find_openings(of: Vocabulary, numbers: bool, ranged: bool, behind: bool) -> tuple[Sequence[_Opening], Set[str]]:
     """Kinds of wishes, their readers, and the words and signs that begin them, `0` for numbers; then all of these."""
     words = of.words
     openings: list[_Opening] = [
@@ -442,6 +439,9 @@ def _find_openings(of: Vocabulary) -> tuple[Sequence[_Opening], Set[str]]:
         ("exclusion", _Reader._exclusion_behind, of.excluded.firsts),
         ("order", _Reader._order, of.orders.firsts),
     ]
+    # Most texts have no number, no two of a range, and no direction behind one: wishes of these kinds are not tried.
+    has: dict[_Read, bool] = {_Reader._range: ranged, _Reader._limit: numbers, _Reader._limit_behind: behind}
+    openings = [each for each in openings if has.get(each[1], True)]
     return openings, frozenset().union(*(firsts for _, _, firsts in openings))
 
 
