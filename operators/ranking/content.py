@@ -13,18 +13,15 @@ from functools import cache, lru_cache
 from itertools import chain, groupby
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run, stamp
-from operators.text.phrases import ASKING, classify_text
-from schemas.document import COLUMNS, CONTENT, FIELDS, NEIGHBOURS, READ, TIMES
-from schemas.recipes.stages import AnswersFirst, Dedupe
+from schemas.document import COLUMNS, CONTENT, FIELDS, READ, TIMES
+from schemas.recipes.stages import Dedupe
 from schemas.texts import nfc, nfkc
 
 VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """A character to be seen: no white space, and no control or format character."""
-
-_SENTENCE: Final = re.compile("([^.!?…。！？؟\n]+)(.?)", re.DOTALL)
 
 
 def fingerprint(text: str) -> int | None:
@@ -119,37 +116,6 @@ def _freshness(candidate: Candidate) -> tuple[float, int]:
     times = (stamp(payload.get(name)) for name in reversed(TIMES))
     fields = payload.get(FIELDS)
     return next((time for time in times if time is not None), -math.inf), fields if type(fields) is int else 0
-
-
-def rank_answers(candidates: list[Candidate], stage: AnswersFirst, run: Run) -> list[Candidate]:
-    """score - weight * q * |score| + passed * q' * score', with q the share of a candidate's text that is questions;
-    q' and score' are those of the document before it. A query that is no question changes nothing.
-
-    A message that asks often has more of the query's words than the one that answers it, and the answer follows.
-    Source: own; questions and answers are pairs of turns (Schegloff and Sacks 1973, "Opening up Closings").
-    """
-    if classify_text(run.facts.text or "") != "question":
-        return candidates
-    shares = [share_of_questions(each) for each in contents(run.facts.visible(each.payload) for each in candidates)]
-    asked = {each.id: share * max(0.0, each.score) for each, share in zip(candidates, shares, strict=True)}
-    before = [asked.get(_find_before(each), 0.0) for each in candidates]
-    scores = [
-        candidate.score - stage.weight * share * abs(candidate.score) + stage.passed * question
-        for candidate, share, question in zip(candidates, shares, before, strict=True)
-    ]
-    return best_first(run.rescore(stage, candidates, scores, {"questions": shares, "before": before}))
-
-
-def _find_before(candidate: Candidate) -> str:
-    """The id of the document before a candidate in its context; an empty one if none is known."""
-    window = ["", *(candidate.payload.get(NEIGHBOURS) or ())]
-    return window[window.index(candidate.id) - 1] if candidate.id in window else ""
-
-
-def share_of_questions(text: str) -> float:
-    """The share of a text's characters, but ends of sentences, that stand in questions."""
-    read = [(len(sentence), end in ASKING) for sentence, end in _SENTENCE.findall(text)]
-    return sum(length for length, asks in read if asks) / (sum(length for length, _ in read) or 1)
 
 
 SHORTEST: Final = 2

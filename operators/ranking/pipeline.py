@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
 from operators.ranking.composite import composite, rank_by_distance_from, temporal
-from operators.ranking.content import dedupe, rank_answers
+from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
 from operators.ranking.head import feedback, rank_by_model, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
+from operators.ranking.turns import rank_answers, rank_speakers
 from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
 from schemas.recipes import Recipe, stages
@@ -39,6 +40,7 @@ _LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, 
     stages.Feedback: feedback,
     stages.Smoothing: smoothing,
     stages.AnswersFirst: rank_answers,
+    stages.SpeakersFirst: rank_speakers,
     stages.Reflections: boost_reflections,
     stages.Composite: composite,
     stages.Temporal: temporal,

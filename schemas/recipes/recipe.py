@@ -333,6 +333,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
         "dedupe",
         {"rerank": _OF_CONTEXT},
         "answers",
+        "speakers",
         "temporal",
         "versions",
     ],

@@ -193,6 +193,14 @@ class AnswersFirst(RecipeStage):
     passed: Share = Field(default=0.3, description="Share of that score that the next document of its context gains.")
 
 
+class SpeakersFirst(RecipeStage):
+    """Messages of a speaker whom the query names before those of others."""
+
+    name: ClassVar = "speakers"
+    FIELDS: ClassVar = TEXTS
+    weight: Share = Field(default=0.3, description="Share of its score that a message of another speaker loses.")
+
+
 class Proximity(RecipeStage):
     """Near documents get a higher score: (1 - weight) * score / greatest score + weight * nearness, which falls with
     the distance.
@@ -298,7 +306,7 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, AnswersFirst),
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, AnswersFirst, SpeakersFirst),
     *(Reflections, Composite, Temporal, Proximity, Wishes, Versions),
     *DISTANCE,
 )

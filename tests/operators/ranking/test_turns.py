@@ -1,4 +1,4 @@
-"""The stage answers: their share of a text, what they lose, and what the document behind them gains."""
+"""The stages answers and speakers: the messages that ask, that answer, and that others wrote."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.content import share_of_questions
 from operators.ranking.run import Facts
+from operators.ranking.turns import find_speakers, share_of_questions
 from tests.operators.ranking.pools import rank, recipe, vector
 
 
@@ -64,3 +64,53 @@ def test_a_document_gains_by_no_question_that_is_not_found_or_shown() -> None:
     legs = [vector(("a", 0.8), ("b", 0.5), payloads=PAYLOADS)]
     assert [each.score for each in rank(asked, legs, replace(ASKED, visible=lambda _: {})).candidates] == [0.8, 0.5]
     assert [each.score for each in rank(asked, legs, Facts(text="lost keys")).candidates] == [0.8, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers"),
+    [
+        ("Ann: I am here.", {"ann"}),
+        ("Ann Lee: It's at 10:30.\nJosé:\nYes: no", {"ann", "josé", "yes"}),
+        ("It was so: she left.", {"it"}),
+        ("http://example.org", set()),
+        ("I told you that she left early: at noon", set()),
+        ("10: ten", set()),
+        ("", set()),
+    ],
+)
+def test_a_speaker_is_a_name_at_the_beginning_of_a_line(text: str, speakers: set[str]) -> None:
+    """The first of up to four words before a colon and a space, folded."""
+    assert find_speakers(text) == speakers
+
+
+SAID: Final[dict[str, dict[str, Any]]] = {
+    "a": {"text": "Ann: I painted a lake."},
+    "b": {"text": "Bob: I painted a horse."},
+    "c": {"text": "A horse was painted."},
+    "d": {"text": "Bob: Nice lake!\nAnn: Thanks."},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("What did Bob paint?", [("b", 0.7), ("c", 0.6), ("d", 0.5), ("a", 0.4)]),
+        ("BOB'S horse", [("b", 0.7), ("c", 0.6), ("d", 0.5), ("a", 0.4)]),
+        ("What did Bob and Ann paint?", [("a", 0.8), ("b", 0.7), ("c", 0.6), ("d", 0.5)]),
+        ("What did Eve paint?", [("a", 0.8), ("b", 0.7), ("c", 0.6), ("d", 0.5)]),
+    ],
+)
+def test_messages_of_others_lose_if_the_query_names_a_speaker(text: str, order: list[tuple[str, float]]) -> None:
+    """One of them speaks in a message of several; nobody loses if no message is of somebody whom the query names."""
+    legs = [vector(("a", 0.8), ("b", 0.7), ("c", 0.6), ("d", 0.5), payloads=SAID)]
+    ranked = rank(recipe("vector", {"speakers": {"weight": 0.5}}), legs, Facts(text=text)).candidates
+    assert [(each.id, each.score) for each in ranked] == order
+
+
+def test_the_speaker_of_a_hidden_text_is_unknown() -> None:
+    """A score below 0 falls, too."""
+    legs = [vector(("b", 0.7), ("a", -0.8), payloads=SAID)]
+    asked = Facts(text="Where is Bob?")
+    stage = recipe("vector", {"speakers": {"weight": 0.5}})
+    assert [each.score for each in rank(stage, legs, asked).candidates] == [0.7, pytest.approx(-1.2)]
+    assert [each.score for each in rank(stage, legs, replace(asked, visible=lambda _: {})).candidates] == [0.7, -0.8]
