@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg, best_first
 from operators.ranking.fusion import bound
-from operators.ranking.run import Evidence, Matches, QueryUnit, Run
+from operators.ranking.run import NO_WORDS, Evidence, Matches, QueryUnit, QueryWords, Run
 from operators.text.folding import is_size
 from operators.text.terms import READ_AS
 from schemas.recipes.stages import Coverage
@@ -83,40 +83,49 @@ def find_unknown(matches: Matches, ids: Set[str]) -> Set[str]:
     return {unit.text for unit in find_units(matches, ids) if unit.atoms == 1 and not unit.fields}
 
 
-def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
-    """The share of a query that is words which were read for near ones, each word by its rarity. Source: own."""
-    if matches is None or not any(READ_AS in word for word in matches.fields):
-        return 0.0
-    atoms = [unit for unit in find_units(matches, frozenset().union(*[leg.ids for leg in legs])) if unit.atoms == 1]
-    total = math.fsum(unit.rarity for unit in atoms)
-    return math.fsum(unit.rarity for unit in atoms if READ_AS in unit.text) / total
+def read_words(legs: Sequence[Leg], matches: Matches | None) -> QueryWords:
+    """The words of a query among the hits of its legs. Source: own.
+
+    The credit of the words is twice the greatest share of the query that one candidate has, at most 1: where nobody has
+    half of the query, those who have most of it were found by its lesser words.
+    """
+    if matches is None:
+        return NO_WORDS
+    units = find_units(matches, frozenset().union(*[leg.ids for leg in legs]))
+    shares = share_of_words(units)
+    misspelt = 0.0
+    if any(READ_AS in unit.text for unit in units):
+        atoms = [unit for unit in units if unit.atoms == 1]
+        read = math.fsum(unit.rarity for unit in atoms if READ_AS in unit.text)
+        misspelt = read / math.fsum(unit.rarity for unit in atoms)
+    return QueryWords(units, min(1.0, 2 * max(shares.values(), default=1.0)), misspelt)
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
     """Add weight * e / (1 + e), where e is the evidence of a candidate's words; behind a model once more.
 
-    e is the sum, over the query's units that the candidate has, of information * support. The information of a unit is
-    (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the information of the other
-    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A candidate of one
-    atom alone is no measure for the others, if some have more. Where nothing is known of the candidates' words nothing
-    changes. Candidates that a stage left out stay a measure, so both gains are the same. Source: own.
+    e is the credit of the query's words * the sum, over its units that the candidate has, of information * support. The
+    information of a unit is (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the
+    information of the other atoms that the candidate has / the most that any candidate has of them; 1 where nobody has
+    any. A candidate of one atom alone is no measure for the others, if some have more. Where nothing is known of the
+    candidates' words nothing changes. Candidates that a stage left out stay a measure, so both gains are the same.
+    Source: own.
     """
-    matches = run.facts.matches
     again = run.evidence is not None
-    if matches is None or not candidates or (again and (run.model is None or run.model.selects)):
+    if again and (run.model is None or run.model.selects):
         return candidates
     if run.evidence is None:
-        units = find_units(matches, {candidate.id for candidate in candidates})
-        run.evidence = find_evidence(units, stage.rarity)
+        run.evidence = find_evidence(run.words.units, stage.rarity)
     if not run.evidence.sums:
         return candidates
-    sums = [run.evidence.sums.get(candidate.id, 0.0) for candidate in candidates]
+    credit = run.words.credit
+    sums = [credit * run.evidence.sums.get(candidate.id, 0.0) for candidate in candidates]
     scores = [one.score + stage.weight * each / (1 + each) for one, each in zip(candidates, sums, strict=True)]
     columns: dict[str, Sequence[object]] = {}
     if run.explanations is not None:
-        said = _explain(run.evidence)
+        said = _explain(run.words.units, run.evidence)
         columns = {"words": [said.get(each.id, {}) for each in candidates], "evidence": sums}
-    return best_first(run.rescore(stage, candidates, scores, columns))
+    return best_first(run.rescore(stage, candidates, scores, columns, {"credit": credit}))
 
 
 def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
@@ -130,7 +139,7 @@ def find_evidence(units: Sequence[QueryUnit], exponent: float) -> Evidence:
     information = np.array([unit.rarity**exponent for unit in there])
     support = _find_support(there, information, has) if there else has
     sums = (information[:, np.newaxis] * support).sum(axis=0)
-    return Evidence(units, dict(zip(columns, sums.tolist(), strict=True)), information, support)
+    return Evidence(dict(zip(columns, sums.tolist(), strict=True)), information, support)
 
 
 def _find_support(
@@ -172,10 +181,10 @@ def _find_support(
     return support
 
 
-def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
+def _explain(units: Sequence[QueryUnit], evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
     columns = {id_: column for column, id_ in enumerate(evidence.sums)}
     said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
-    there = (unit for unit in evidence.units if unit.fields)
+    there = (unit for unit in units if unit.fields)
     for unit, info, row in zip(there, evidence.information.tolist(), evidence.support.tolist(), strict=True):
         for id_, fields in unit.fields.items():
             said[id_][unit.text] = {"information": info, "support": row[columns[id_]], "fields": list(fields)}
@@ -201,8 +210,8 @@ class Relevance:
     def __init__(self, vector: Leg | None, run: Run) -> None:
         """The parts that are known: the weight of each, a score by id, that of other ids, and if scores are logits."""
         self._parts: list[tuple[float, Mapping[str, float], float, bool]] = []
-        if run.evidence is not None and run.evidence.units:
-            self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, False))
+        if run.words.units:
+            self._parts.append((_WORDS, share_of_words(run.words.units), 0.0, False))
         if vector is not None and vector.ids:
             cosines = vector.scores_by_id()
             self._parts.append((_COSINE, cosines, bound(cosines), False))

@@ -11,7 +11,7 @@ from operators.ranking.run import Run
 from schemas.recipes import fusion as fusions
 from schemas.recipes.fusion import Dbsf, Decay, DecayMode, DecayTier, Linear, OneLeg, Rrf, Score, WeighingStage
 from schemas.recipes.stages import FusionStage
-from schemas.result import BY_WORDS, FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
+from schemas.result import BY_WORDS, FUZZY, KEYWORD, LEARNED, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
     found = [*legs, *(Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY})]
     alpha = stage.alpha if stage.alpha is not None else fusions.DEFAULT_ALPHA
     weights = stage.weights if stage.weights is not None else {VECTOR: alpha, KEYWORD: 1 - alpha}
-    values, scales = _normalise(found, stage.normaliser)
+    values, scales = _normalise(found, stage.normaliser, run.words.credit)
     combine = COMBINATIONS[stage.combination]
     return _combine_legs(found, values, scales, _weigh(found, weights, stage, run), combine, stage, run)
 
@@ -54,7 +54,7 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
 
     Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
     """
-    values, scales = _normalise(legs, "dbsf")
+    values, scales = _normalise(legs, "dbsf", 1.0)
     return _combine_legs(legs, values, scales, _weigh(legs, stage.weights, stage, run), _sum, stage, run)
 
 
@@ -67,19 +67,23 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 def _weigh(legs: Sequence[Leg], weights: Mapping[str, float], stage: WeighingStage, run: Run) -> list[float]:
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
-    weighed = {STRUCTURED: 0.0, **dict.fromkeys(WEIGHED_LEGS, 0.0), **weights, FUZZY: stage.fuzzy * run.misspelt}
+    weighed = {STRUCTURED: 0.0, **dict.fromkeys(WEIGHED_LEGS, 0.0), **weights, FUZZY: stage.fuzzy * run.words.misspelt}
     return [weighed.get(leg.name, 1.0) for leg in legs]
 
 
-def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
+def _normalise(legs: Sequence[Leg], normaliser: str, credit: float) -> tuple[list[Values], dict[str, Scale]]:
     values: list[Values] = []
     scales: dict[str, Scale] = {}
     for leg in legs:
         scored = leg.scores_by_id()
         if raw := [*scored.values()]:
-            # Source: theoretical min-max (Bruch, Gai and Ingber 2023). That a cut list has its own minimum is our own.
-            bounds = [0.0] if normaliser == "theoretical" and leg.name in BY_WORDS and not leg.more else []
-            scales[leg.name] = scale = NORMALISERS[normaliser]([*bounds, *raw])
+            # Source: theoretical min-max (Bruch, Gai and Ingber 2023). That a cut list has its own minimum, and that
+            # the maximum is the credit of the query's words, is our own.
+            by_words = normaliser == "theoretical" and leg.name in BY_WORDS
+            scale = NORMALISERS[normaliser]([0.0, *raw] if by_words and not leg.more else raw)
+            if by_words and leg.name != LEARNED:
+                scale = Scale(scale.offset, scale.divisor / credit, scale.constant * credit)
+            scales[leg.name] = scale
             scored = dict(zip(scored, scale.of(raw), strict=True))
         values.append(scored)
     return values, scales

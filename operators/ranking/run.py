@@ -110,14 +110,28 @@ class QueryUnit(NamedTuple):
     rarity: float
 
 
+class QueryWords(NamedTuple):
+    """The words of a query among its candidates: its units, the credit of its words, and the share that is misspelt.
+
+    The credit, from 0 to 1, is how much the words count; misspelt are words that were read for near ones.
+    """
+
+    units: Sequence[QueryUnit]
+    credit: float
+    misspelt: float
+
+
+NO_WORDS: Final = QueryWords((), 1.0, 0.0)
+"""Nothing is known of the query's words."""
+
+
 class Evidence(NamedTuple):
-    """The evidence of a query's words, worked out once: its units, and the sum for each candidate that has one.
+    """The evidence of a query's words, worked out once: the sum for each candidate that has one of its units.
 
     Of the units that a candidate has, in their order, `information` has one value each, and `support` a row with a
     column for each candidate of `sums`.
     """
 
-    units: Sequence[QueryUnit]
     sums: Mapping[str, float]
     information: NDArray[np.float64]
     support: NDArray[np.float64]
@@ -178,20 +192,20 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `evidence` is that of the query's words,
-    once it is known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the
-    share of the query for which the leg fuzzy counts. `reranked`: a model judged candidates, or a stage of
-    the distance pipeline ran. `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its
-    scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None before.
+    that are compared with each other, by point id, as far as they were read. `words` are those of the query, `evidence`
+    is theirs, once it is known; `alike` has the similarities of the candidates whose terms a stage compared.
+    `reranked`: a model judged candidates, or a stage of the distance pipeline ran. `aged`: a stage read how old
+    candidates are. `off_scale`: an importance was outside its scale. `backends` are those other than the legs.
+    `understood` are the wishes as they were judged; None before.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
+    words: QueryWords = NO_WORDS
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
     evidence: Evidence | None = None
     alike: Alike = field(default_factory=dict)
-    misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False
     off_scale: bool = False

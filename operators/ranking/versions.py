@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
 from operators.ranking.run import Alike, Run, stamp
 from operators.text.dates import DAY, NamedTime
@@ -53,12 +52,8 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
         return candidates
     shares = (run.alike.get(first[one].id, {}).get(first[other].id, 0.0) for one, other in pairs)
     similar = {pair: share for pair, share in zip(pairs, shares, strict=True) if share >= stage.similarity}
-    if not similar or run.facts.matches is None:
-        return candidates
-    known = run.evidence
-    units = known.units if known is not None else find_units(run.facts.matches, {each.id for each in candidates})
-    atoms = [unit for unit in units if unit.atoms == 1]
-    if not atoms:
+    atoms = [unit for unit in run.words.units if unit.atoms == 1]
+    if not similar or not atoms:
         return candidates
     words = [frozenset(unit.text for unit in atoms if each.id in unit.fields) for each in first]
     time = _named_time(run)

@@ -278,7 +278,7 @@ def _find_similar(scores: Mapping[str, float], failed: Set[str], run: Run) -> se
     """
     left = {id_: score for id_, score in scores.items() if id_ not in failed} or scores
     best = max(left, key=left.__getitem__)
-    covered = share_of_words(run.evidence.units) if run.evidence is not None else {}
+    covered = share_of_words(run.words.units)
     if least := covered.get(best, 0.0):
         return {id_ for id_ in left if covered.get(id_, 0.0) >= least * _ROUNDING}
     bound = left[best] * _SIMILAR if left[best] > 0 else left[best]

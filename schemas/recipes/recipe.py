@@ -328,7 +328,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "vector": ["vector", "dedupe"],
     "documents": [*_HYBRID, *_COMPARED, "versions", "wishes"],
     "conversation": [
-        {"score": {"weights": _WITH_CONTEXT}},
+        {"score": {"weights": _WITH_CONTEXT, **_SCORE}},
         {"coverage": {"weight": 0.25}},
         "dedupe",
         {"rerank": _OF_CONTEXT},

@@ -32,17 +32,20 @@ def score(
     alpha: float | None = None,
     weights: Mapping[str, float] | None = None,
     *,
-    theoretical: bool = False,
+    credit: float | None = None,
 ) -> Pairs:
-    """Score fusion: each leg's min-max scores, weighted and summed; `theoretical`: from 0 in a whole keyword leg."""
+    """Score fusion: each leg's min-max scores, weighted and summed; with a credit up to it in a leg by words, and from
+    0 if the leg is whole.
+    """
     if weights is None:
         alpha = 0.5 if alpha is None else alpha
         weights = {"vector": alpha, "keyword": 1 - alpha}
     total: dict[str, float] = {}
     for leg in ordered(legs):
-        from_zero = theoretical and leg.name == "keyword" and not leg.more
-        for id_, value in min_max(leg, *([0.0] if from_zero else [])):
-            total[id_] = total.get(id_, 0.0) + weight_of(leg.name, weights) * value
+        by_words = credit is not None and leg.name in {"keyword", "keyword_context"}
+        most = credit if by_words and credit is not None else 1.0
+        for id_, value in min_max(leg, *([0.0] if by_words and not leg.more else [])):
+            total[id_] = total.get(id_, 0.0) + weight_of(leg.name, weights) * most * value
     return by_leg_and_rank(total)
 
 

@@ -6,7 +6,7 @@ is right or missing.
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -52,20 +52,35 @@ def judged(
     pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked, weight: float = 0.5, *, copies: bool = False
 ) -> Pairs:
     """Exact words first, and behind the model again; copies stay, or go before it reads them."""
-    counted = [id_ for id_, _ in pairs]
-    covered = cover(pairs, asked, counted, weight)
+    covered = cover(pairs, asked, payloads, weight)
     read = rerank(covered if copies else dedupe(covered, payloads, asked), payloads, asked)
-    return read if asked.said is None else cover(read, asked, counted, weight)
+    return read if asked.said is None else cover(read, asked, payloads, weight)
 
 
-def cover(pairs: Pairs, asked: Asked, counted: Sequence[str], weight: float = 0.5) -> Pairs:
-    """Weight * e / (1 + e): e sums, over each one's words, information * support, as the counted documents say."""
+def rarity(frequency: int, documents: int) -> float:
+    """ln(1 + (N - n + .5) / (n + .5))."""
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
-    def rarity(frequency: int) -> float:
-        return math.log(1 + (len(counted) - frequency + 0.5) / (frequency + 0.5))
 
+def trust(asked: Asked, counted: Container[str], documents: int) -> float:
+    """Twice the greatest share of the query's words, by their rarity, that one document has; at most 1."""
+    having = {word: {id_ for id_ in found if id_ in counted} for word, found in asked.words.items()}
+    total = sum(rarity(len(found), documents) for found in having.values())
+    shares = [
+        sum(rarity(len(found), documents) for found in having.values() if id_ in found) / total
+        for id_ in set().union(*having.values())
+    ]
+    return min(1.0, 2 * max(shares, default=1.0))
+
+
+def cover(pairs: Pairs, asked: Asked, counted: Collection[str], weight: float = 0.5) -> Pairs:
+    """Weight * e / (1 + e): e sums, over each one's words, information * support, as the counted documents say, and
+    is weighted by the trust in these words.
+    """
     having = {word: [id_ for id_ in found if id_ in counted] for word, found in asked.words.items()}
-    says = {word: (rarity(len(found)) / rarity(1)) ** 3 for word, found in having.items() if found}
+    credit = trust(asked, counted, len(counted))
+    one = rarity(1, len(counted))
+    says = {word: (rarity(len(found), len(counted)) / one) ** 3 for word, found in having.items() if found}
 
     def others(word: str, id_: str) -> float:
         return sum(value for other, value in says.items() if other != word and id_ in having[other])
@@ -75,15 +90,16 @@ def cover(pairs: Pairs, asked: Asked, counted: Sequence[str], weight: float = 0.
         return min(1.0, others(word, id_) / most) if most > 0 else 1.0
 
     several = [id_ for id_ in counted if sum(id_ in having[word] for word in says) > 1]
-    measures = several or counted
+    measures = several or list(counted)
     evidence = {
-        id_: sum(value * support(word, id_) for word, value in says.items() if id_ in having[word]) for id_, _ in pairs
+        id_: credit * sum(value * support(word, id_) for word, value in says.items() if id_ in having[word])
+        for id_, _ in pairs
     }
     return best_first([(id_, score + weight * evidence[id_] / (1 + evidence[id_])) for id_, score in pairs])
 
 
 def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    return judged(near(naive.score(legs, theoretical=True), asked), payloads, asked)
+    return judged(near(naive.score(legs, credit=trust(asked, payloads, len(payloads))), asked), payloads, asked)
 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -97,12 +113,14 @@ def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Aske
 
 
 def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    fused = naive.score(legs, weights=CONTEXT_WEIGHTS)
+    fused = naive.score(legs, weights=CONTEXT_WEIGHTS, credit=trust(asked, payloads, len(payloads)))
     return temporal(judged(near(fused, asked), payloads, asked, 0.25), payloads, asked)
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    read = judged(near(naive.score(legs, theoretical=True), asked), payloads, asked, copies=True)
+    read = judged(
+        near(naive.score(legs, credit=trust(asked, payloads, len(payloads))), asked), payloads, asked, copies=True
+    )
     return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads, asked)
 
 
@@ -146,7 +164,7 @@ def _decay(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -
     by_id = sorted(found, key=lambda pair: naive.own_id(pair[0], payloads[pair[0]]))
     by_words = sorted(by_id, key=lambda pair: -(words or {}).get(pair[0], 0.0))
     aged = near(best_first(by_words), asked)
-    return cover(aged, asked, [id_ for id_, _ in aged])
+    return cover(aged, asked, payloads)
 
 
 def _one(name: str) -> "Rule":

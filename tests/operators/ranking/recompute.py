@@ -214,7 +214,7 @@ def _smoothing(legs: Legs, parameters: Parameters, values: Values, before: float
 
 
 def _coverage(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    evidence = math.fsum(word["information"] * word["support"] for word in values["words"].values())
+    evidence = values["credit"] * math.fsum(word["information"] * word["support"] for word in values["words"].values())
     assert math.isclose(evidence, values["evidence"], rel_tol=1e-12, abs_tol=1e-12)
     return before + float(parameters["weight"] * evidence / (1 + evidence))
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import coverage, find_misspelt, find_units, find_unknown, share_of_words
-from operators.ranking.run import Facts, Matches, ModelScores
+from operators.ranking.coverage import coverage, find_units, find_unknown, read_words, share_of_words
+from operators.ranking.run import NO_WORDS, Facts, Matches, ModelScores, QueryWords
 from operators.text.terms import READ_AS
 from schemas.document import CONTENT
 from schemas.recipes import SHIPPED
@@ -21,7 +22,8 @@ from tests.operators.ranking.pools import ids, keyword, leg, rank, recipe, run, 
 DOCUMENTS: Final = "abcdefghij"
 TWO: Final = math.log(1 + 8.5 / 2.5) / math.log(1 + 9.5 / 1.5)
 THREE: Final = math.log(1 + 7.5 / 3.5) / math.log(1 + 9.5 / 1.5)
-"""The rarity of a word of two of ten documents, and of three, to that of a word of one."""
+NOBODY: Final = math.log(1 + 10.5 / 0.5) / math.log(1 + 9.5 / 1.5)
+"""The rarity of a word of two of ten documents, of three, and of none, to that of a word of one."""
 
 Having = Mapping[str, Collection[str]]
 
@@ -38,9 +40,10 @@ def of(**having: str) -> Matches:
 
 
 def gains(found: Matches, documents: Sequence[str] = DOCUMENTS, **parameters: float) -> dict[str, float]:
-    """The gain of each of the documents; all had 0."""
+    """The gain of each of the documents, by words of full credit; all had 0."""
     candidates = [Candidate(id_, 0.0) for id_ in documents]
-    return dict(scores(coverage(candidates, Coverage(**parameters), run(matches=found))))
+    counted = replace(run(matches=found), words=QueryWords(find_units(found, {*documents}), 1.0, 0.0))
+    return dict(scores(coverage(candidates, Coverage(**parameters), counted)))
 
 
 def gain(evidence: float) -> Any:
@@ -234,7 +237,7 @@ def test_misspelt_words_count_by_their_rarity() -> None:
     near = leg("fuzzy", ("a", 0.9), ("b", 0.2))
     read, there = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
     found = matches({"set": "ab", INSULATED: "a"})
-    assert find_misspelt([near], found) == pytest.approx(read / (read + there))
+    assert read_words([near], found).misspelt == pytest.approx(read / (read + there))
     assert find_unknown(of(set="ab", insulatd=""), {"a", "b"}) == {"insulatd"}
     assert find_unknown(found, {"a", "b"}) == set()
 
@@ -242,7 +245,7 @@ def test_misspelt_words_count_by_their_rarity() -> None:
 @pytest.mark.parametrize("words", [of(red="ab", umbrella="b"), of(red="ab", insulatd=""), of(), None])
 def test_nothing_is_misspelt(words: Matches | None) -> None:
     """No word was read for another one, or nothing is known."""
-    assert find_misspelt([vector(("a", 0.9)), leg("fuzzy", ("b", 0.9))], words) == 0
+    assert read_words([vector(("a", 0.9)), leg("fuzzy", ("b", 0.9))], words).misspelt == 0
 
 
 def test_a_misspelt_word_gives_the_fuzzy_leg_weight() -> None:
@@ -271,9 +274,39 @@ def test_the_explanation_says_which_words() -> None:
             "red": {"information": pytest.approx(both), "support": 1.0, "fields": ["text"]},
         },
         "evidence": pytest.approx(1 + both),
+        "credit": 1.0,
     }
     assert step["output"] == pytest.approx(step["input"] + 0.5 * (1 + both) / (2 + both))
     assert explained(ranked, "a")["stages"][1]["values"]["words"]["red"]["support"] == 0
+
+
+@pytest.mark.parametrize(
+    ("having", "credit"),
+    [
+        ({"oak": "c", "red": "cd", "lost": ""}, 1.0),
+        ({"oak": "c", "red": "de", "lost": "", "gone": ""}, 2 / (1 + TWO + 2 * NOBODY)),
+        ({"lost": "", "gone": ""}, 1.0),
+        ({"oak": "c"}, 1.0),
+    ],
+)
+def test_the_credit_of_words_by_hand(having: Having, credit: float) -> None:
+    """Twice the share of the best, at most 1; where nobody has a word there is nothing that credit could lower."""
+    words = read_words([vector(*((id_, 0.5) for id_ in DOCUMENTS))], matches(having))
+    assert words.credit == pytest.approx(credit)
+    assert read_words([vector(("a", 0.5))], None) == NO_WORDS
+
+
+def test_words_of_little_credit_count_less() -> None:
+    """Of a query of three words one candidate has one: the evidence is less, and so is the leg's greatest score."""
+    found = matches({"oak": "c", "lost": "", "gone": ""})
+    legs = [vector(*((id_, 0.5) for id_ in DOCUMENTS)), keyword(("c", 4.0), ("d", 2.0))]
+    step = rank(SHIPPED["hybrid"], legs, Facts(matches=found, explain=True))
+    fused, covered = explained(step, "c")["stages"][:2]
+    credit = 2 / (1 + 2 * NOBODY)
+    assert explained(step, "c")["legs"]["keyword"]["normalised"] == pytest.approx(credit)
+    assert explained(step, "d")["legs"]["keyword"]["normalised"] == pytest.approx(credit / 2)
+    assert covered["values"]["credit"] == covered["values"]["evidence"] == pytest.approx(credit)
+    assert fused["output"] == pytest.approx(0.5 + credit / 2)
 
 
 WORDS: Final = ("red", "lamp", "8701250", "oak", "5x6")
@@ -392,7 +425,7 @@ def test_the_year_of_unrelated_documents_puts_none_first(
     ]
     found = matches({**having, "2025": year})
     ranked = ids(rank(SHIPPED["hybrid"], legs, Facts(matches=found)).candidates)
-    fused = ids(rank(recipe({"score": {"normaliser": "theoretical"}}), legs, Facts()).candidates)
+    fused = ids(rank(recipe({"score": {"normaliser": "theoretical"}}), legs, Facts(matches=found)).candidates)
     for id_ in year:
         behind = set(fused[fused.index(id_) :])
         assert set(ranked[ranked.index(id_) :]) <= behind

@@ -112,13 +112,12 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
         skipped |= set() if classify_text(asked.text or "") == "question" else {"answers"}
-        evidence = ranked.run.evidence
-        skipped |= set() if evidence is not None and any(unit.fields for unit in evidence.units) else {"coverage"}
+        skipped |= set() if any(unit.fields for unit in ranked.run.words.units) else {"coverage"}
         skipped |= set() if asked.understood else {"wishes"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
-        # What has no marks has no versions.
-        skipped |= {"versions"}
+        # What has no marks has no versions, and nobody is named.
+        skipped |= {"versions", "speakers"}
         ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]
         if "rerank" in ran and "coverage" in ran[: ran.index("rerank")]:
             ran.insert(ran.index("rerank") + 1, "coverage")

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
+from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, find_matches, marks, read_marks
-from operators.ranking.run import Facts, Matches, Run, ScoreExplanations
+from operators.ranking.run import NO_WORDS, Facts, Matches, QueryWords, Run, ScoreExplanations
 from operators.ranking.versions import find_alike, versions
 from operators.text.dates import TemporalExpression
 from operators.text.terms import QueryWord
@@ -36,8 +37,9 @@ def order(
     candidates: list[Candidate], text: str = "price", matches: Mapping[str, Any] = MappingProxyType({}), **more: Any
 ) -> str:
     """Their ids as the stage puts them; all have the word `price`."""
-    facts = Facts(now=NOW, text=text, matches=Matches.of_words({**PRICED, **matches}))
-    ranked = versions(candidates, Versions(**more), Run(facts))
+    found = Matches.of_words({**PRICED, **matches})
+    words = QueryWords(find_units(found, {each.id for each in candidates}), 1.0, 0.0)
+    ranked = versions(candidates, Versions(**more), Run(Facts(now=NOW, text=text, matches=found), words=words))
     assert [each.score for each in ranked] == sorted((each.score for each in ranked), reverse=True)
     return "".join(each.id for each in ranked)
 
@@ -123,7 +125,8 @@ def test_where_nothing_is_known_of_words_nothing_changes() -> None:
         new = document("b", 0.99, "2024-01-01T00:00:00Z", text=[*SAID, 40])
         payloads = {each.id: each.payload for each in (old, new)}
         found = find_matches([QueryWord("price", terms, 0, 1)], payloads, ["title", "text"]) if terms else None
-        ranked = versions([old, new], Versions(), Run(Facts(now=NOW, text="price", matches=found)))
+        words = NO_WORDS if found is None else QueryWords(find_units(found, {*payloads}), 1.0, 0.0)
+        ranked = versions([old, new], Versions(), Run(Facts(now=NOW, text="price", matches=found), words=words))
         assert "".join(each.id for each in ranked) == expected
 
 
