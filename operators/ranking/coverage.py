@@ -69,13 +69,13 @@ def _join(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) 
 
 def share_of_words(units: Sequence[QueryUnit]) -> dict[str, float]:
     """The share of the query's atoms that each candidate has, by their rarity; candidates without any are left out."""
-    atoms = [unit for unit in units if unit.atoms == 1]
-    total = math.fsum(unit.rarity for unit in atoms)
-    shares: dict[str, float] = {}
-    for unit in atoms:
-        for id_ in unit.fields:
-            shares[id_] = shares.get(id_, 0.0) + unit.rarity / total
-    return shares
+    total, having = 0.0, dict[str, float]()
+    for unit in units:
+        if unit.atoms == 1:
+            total += unit.rarity
+            for id_ in unit.fields:
+                having[id_] = having.get(id_, 0.0) + unit.rarity
+    return {id_: rarity / total for id_, rarity in having.items()}
 
 
 def find_unknown(matches: Matches, ids: Set[str]) -> Set[str]:
@@ -83,7 +83,7 @@ def find_unknown(matches: Matches, ids: Set[str]) -> Set[str]:
     return {unit.text for unit in find_units(matches, ids) if unit.atoms == 1 and not unit.fields}
 
 
-def read_words(legs: Sequence[Leg], matches: Matches | None) -> QueryWords:
+def find_query_words(legs: Sequence[Leg], matches: Matches | None) -> QueryWords:
     """The words of a query among the hits of its legs. Source: own.
 
     The credit of the words is twice the greatest share of the query that one candidate has, at most 1: where nobody has
@@ -92,13 +92,13 @@ def read_words(legs: Sequence[Leg], matches: Matches | None) -> QueryWords:
     if matches is None:
         return NO_WORDS
     units = find_units(matches, frozenset().union(*[leg.ids for leg in legs]))
-    shares = share_of_words(units)
-    misspelt = 0.0
-    if any(READ_AS in unit.text for unit in units):
-        atoms = [unit for unit in units if unit.atoms == 1]
-        read = math.fsum(unit.rarity for unit in atoms if READ_AS in unit.text)
-        misspelt = read / math.fsum(unit.rarity for unit in atoms)
-    return QueryWords(units, min(1.0, 2 * max(shares.values(), default=1.0)), misspelt)
+    credit = min(1.0, 2 * max(share_of_words(units).values(), default=1.0))
+    total = misspelt = 0.0
+    for unit in units:
+        if unit.atoms == 1:
+            total += unit.rarity
+            misspelt += unit.rarity if READ_AS in unit.text else 0.0
+    return QueryWords(units, credit, misspelt / total if misspelt else 0.0)
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
@@ -112,7 +112,7 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     Source: own.
     """
     again = run.evidence is not None
-    if again and (run.model is None or run.model.selects):
+    if not run.words.units or (again and (run.model is None or run.model.selects)):
         return candidates
     if run.evidence is None:
         run.evidence = find_evidence(run.words.units, stage.rarity)

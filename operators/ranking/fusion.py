@@ -81,7 +81,7 @@ def _normalise(legs: Sequence[Leg], normaliser: str, credit: float) -> tuple[lis
             # the maximum is the credit of the query's words, is our own.
             by_words = normaliser == "theoretical" and leg.name in BY_WORDS
             scale = NORMALISERS[normaliser]([0.0, *raw] if by_words and not leg.more else raw)
-            if by_words and leg.name != LEARNED:
+            if credit < 1 and by_words and leg.name != LEARNED:
                 scale = Scale(scale.offset, scale.divisor / credit, scale.constant * credit)
             scales[leg.name] = scale
             scored = dict(zip(scored, scale.of(raw), strict=True))

@@ -10,7 +10,7 @@ from operators.ranking.blend import boost_reflections, rank_by_blend, rank_refle
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, union
 from operators.ranking.composite import composite, rank_by_distance_from, temporal
 from operators.ranking.content import dedupe
-from operators.ranking.coverage import coverage, read_words
+from operators.ranking.coverage import coverage, find_query_words
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rank_by_decay, rrf, score
 from operators.ranking.head import feedback, rank_by_model, smoothing
@@ -80,7 +80,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
         return Ranked(rank_reflections(without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
         legs = without(legs, reflections=True)
-    run.words = read_words(legs, facts.matches)
+    run.words = find_query_words(legs, facts.matches)
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
     if recipe.measuring is recipe.fusion:
         candidates = rank_by_distance(candidates, (), recipe.max_distance, run)

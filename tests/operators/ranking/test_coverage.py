@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import coverage, find_units, find_unknown, read_words, share_of_words
+from operators.ranking.coverage import coverage, find_query_words, find_units, find_unknown, share_of_words
 from operators.ranking.run import NO_WORDS, Facts, Matches, ModelScores, QueryWords
 from operators.text.terms import READ_AS
 from schemas.document import CONTENT
@@ -237,7 +237,7 @@ def test_misspelt_words_count_by_their_rarity() -> None:
     near = leg("fuzzy", ("a", 0.9), ("b", 0.2))
     read, there = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
     found = matches({"set": "ab", INSULATED: "a"})
-    assert read_words([near], found).misspelt == pytest.approx(read / (read + there))
+    assert find_query_words([near], found).misspelt == pytest.approx(read / (read + there))
     assert find_unknown(of(set="ab", insulatd=""), {"a", "b"}) == {"insulatd"}
     assert find_unknown(found, {"a", "b"}) == set()
 
@@ -245,7 +245,7 @@ def test_misspelt_words_count_by_their_rarity() -> None:
 @pytest.mark.parametrize("words", [of(red="ab", umbrella="b"), of(red="ab", insulatd=""), of(), None])
 def test_nothing_is_misspelt(words: Matches | None) -> None:
     """No word was read for another one, or nothing is known."""
-    assert read_words([vector(("a", 0.9)), leg("fuzzy", ("b", 0.9))], words).misspelt == 0
+    assert find_query_words([vector(("a", 0.9)), leg("fuzzy", ("b", 0.9))], words).misspelt == 0
 
 
 def test_a_misspelt_word_gives_the_fuzzy_leg_weight() -> None:
@@ -291,9 +291,9 @@ def test_the_explanation_says_which_words() -> None:
 )
 def test_the_credit_of_words_by_hand(having: Having, credit: float) -> None:
     """Twice the share of the best, at most 1; where nobody has a word there is nothing that credit could lower."""
-    words = read_words([vector(*((id_, 0.5) for id_ in DOCUMENTS))], matches(having))
+    words = find_query_words([vector(*((id_, 0.5) for id_ in DOCUMENTS))], matches(having))
     assert words.credit == pytest.approx(credit)
-    assert read_words([vector(("a", 0.5))], None) == NO_WORDS
+    assert find_query_words([vector(("a", 0.5))], None) == NO_WORDS
 
 
 def test_words_of_little_credit_count_less() -> None:

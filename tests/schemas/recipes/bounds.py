@@ -42,6 +42,7 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("composite", "confidence_lambda"): _SPAN,
     ("composite", "confidence_floor"): _SHARE,
     **{("answers", each): _SHARE for each in ("weight", "passed")},
+    ("speakers", "weight"): _SHARE,
     ("temporal", "boost"): (-1e6, 1e6),
     ("near", "lat"): (-90.0, 90.0),
     ("near", "lon"): (-180.0, 180.0),

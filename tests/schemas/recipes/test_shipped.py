@@ -18,7 +18,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
     "documents": ["score", "coverage", "dedupe", "rerank", "feedback", "smoothing", "versions", "wishes"],
-    "conversation": ["score", "coverage", "dedupe", "rerank", "answers", "temporal", "versions"],
+    "conversation": ["score", "coverage", "dedupe", "rerank", "answers", "speakers", "temporal", "versions"],
 }
 """The stages that run, in order."""
 
@@ -81,6 +81,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "confidence_floor": 0.5,
     },
     "answers": {"weight": 0.7, "passed": 0.3},
+    "speakers": {"weight": 0.3},
     "temporal": {"boost": 0.40, "extractor": "rules"},
     "weibull_decay": {"enabled": True, "preset": None, "k": 1.5, "lambda": 90.0, "floor": 0.3},
     "keyword_boost": {"enabled": True, "weight": 0.30, "stop_words": None},
@@ -95,7 +96,10 @@ OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "rrf": {"rerank": {"weight": 0.8, "words": 7}},
     "documents": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
     "conversation": {
-        "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
+        "score": {
+            "weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2},
+            "normaliser": "theoretical",
+        },
         "coverage": {"weight": 0.25},
         "rerank": {"weight": 0.7, "context": 0.5, "words": 5},
     },
@@ -141,7 +145,7 @@ def test_which_ask_a_model() -> None:
         ("composite", ["coverage"], ["coverage", "composite", "temporal", "dedupe", "versions"]),
         ("rrf", ["coverage", "dedupe"], ["coverage"]),
         ("documents", ["coverage", "dedupe"], ["coverage", "feedback", "smoothing", "versions", "wishes"]),
-        ("conversation", ["coverage", "dedupe"], ["coverage", "answers", "temporal", "versions"]),
+        ("conversation", ["coverage", "dedupe"], ["coverage", "answers", "speakers", "temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
         ("decay", ["coverage"], []),
