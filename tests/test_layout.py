@@ -52,15 +52,15 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 299
+MODULES = 300
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
     "schemas": 5073,
     "operators.runtime": 1156,
-    "operators.text": 3490,
+    "operators.text": 3496,
     "operators.mapping": 1459,
-    "operators.ranking": 2554,
+    "operators.ranking": 2599,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,

@@ -8,15 +8,13 @@ Names that begin with an underscore, and the fields by which rankstream works, s
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Payload
+from operators.ranking.moments import DATE_IN_FIGURES, MOST, day_of, moment_of, short_measures, year_of
 from operators.ranking.run import number as clamp
-from operators.ranking.run import stamp
-from operators.text.dates import DAY, EPOCH, today_of
 from operators.text.folding import fold_accents
 from operators.text.measures import (
     DATE,
@@ -35,10 +33,8 @@ from operators.text.measures import (
     unit_of,
     words_of,
 )
-from operators.text.periods import day_number, period_at
 from operators.text.phrases import simplify
 from schemas.document import COLUMNS
-from schemas.fields import read_time
 from schemas.query import Limit, Order
 
 _OWN: Final = {
@@ -70,9 +66,6 @@ _JOINING: Final = frozenset(":-(")
 _NAME: Final = re.compile(
     r"(?i:km/h)|[$€£¥%″]|°[CF]|(?<![A-Za-z])(?:m|ft)[2²]|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+"
 )
-_DATE: Final = re.compile(
-    r"(?P<day>[0-9]{1,2}\.[0-9]{1,2}\.)?(?P<year>[0-9]{4})(?(day)|-[0-9]{2}(?:-[0-9]{2})?)(?![0-9])"
-)
 _ENDS: Final = frozenset("from to min max minimum maximum von bis ab de a desde hasta lower upper low high".split())  # noqa: SIM905
 """Words for the ends of a range."""
 
@@ -82,12 +75,6 @@ _WINDOW: Final = 64
 _MATCHES: Final = 32
 """Matches in one text that are read."""
 
-_MOST: Final = 1e300
-_EPOCH: Final = 1970
-_MONTH: Final = len("2021-05")
-_SECONDS_OF_YEAR: Final = 31_556_952
-_SECONDS: Final = 1e8
-_MILLISECONDS: Final = 1e11
 
 Said = float | str
 """A value that a document has: a number in the wish's unit, or a size as it is written."""
@@ -152,7 +139,7 @@ def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[
         for inner in value:
             if depth < _DEPTH:
                 yield from _walk(inner, path, currency, depth + 1)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+    elif isinstance(value, str | int | float):
         yield path, Value(value, currency)
 
 
@@ -197,6 +184,15 @@ class Subject:
         own = self.own_name(path)
         return path if own == path else f"{path} {own}"
 
+    def find_said(self, words: Iterable[str]) -> list[str]:
+        """Those of a name's words that the rest of the query has."""
+        return [word for word in words if any(is_alike(word, other) for other in self.others)]
+
+    def calls(self, path: str) -> bool:
+        """True if the rest of the query has a word of the field's own name in documents."""
+        own = self.own_name(path)
+        return own != path and bool(self.find_said(words_in(own)))
+
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The beginnings of what a text may say of it: numbers, or where a size is meant its words."""
@@ -211,16 +207,16 @@ class Subject:
 
     def strength(self, path: str, values: Sequence[Value]) -> int:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
-        words = _words_in(self.names(path))
+        words = words_in(self.names(path))
         subjects = frozenset().union(*map(subjects_of, words))
         if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
             return 0
         if self.dated and "due" in subjects - self.about:
             return 0
         shared = len(subjects & self.about) or int(any(is_alike(word, noun) for word in words for noun in self.nouns))
-        said = [word for word in words if any(is_alike(word, other) for other in self.others)]
+        said = self.find_said(words)
         # "CSAT under 3" and "closed after 2026-06-01" name the field.
-        every = (_words_in(name) for name in (path, self.own_name(path)))
+        every = (words_in(name) for name in (path, self.own_name(path)))
         called = (self.bare and not subjects and any(each and {*each} <= {*said} for each in every)) or (
             self.unit == DATE and any(len(each) > _SHORT for each in said)
         )
@@ -230,9 +226,11 @@ class Subject:
         if not named and (foreign or (self.about and subjects)):
             return 0
         written = (
-            each.unit for value in values if isinstance(value.value, str) for each in _short_measures(value.value)
+            each.unit for value in values if isinstance(value.value, str) for each in short_measures(value.value)
         )
         measured = kind is not None and any(each is not None and each.kind == kind for each in (unit, *written))
+        # "Portraits acquired after 2020" names the field `acquired`, if no field is one of dates by its name.
+        measured |= self.dated and bool(said)
         implied = bool(subjects & (subjects_in(kind) if kind is not None else self.about))
         if not (named or measured or implied):
             return 0
@@ -242,16 +240,16 @@ class Subject:
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
-            return _day(value.value, self.limit) if self.unit == DATE else _year(value.value)
+            return day_of(value.value, self.limit) if self.unit == DATE else year_of(value.value)
         unit = _unit_in(self.names(path))
         number: float | None
         if isinstance(value.value, str):
-            measures = _short_measures(value.value)
+            measures = short_measures(value.value)
             # An age may be `4+`.
             if len(measures) != 1 or (measures[0].unit is None and len(tokenize(value.value.removesuffix("+"))) != 1):
                 return None
             number, unit = measures[0].number, measures[0].unit or unit
-        elif (number := clamp(value.value, -_MOST, _MOST)) is None:
+        elif (number := clamp(value.value, -MOST, MOST)) is None:
             return None
         if unit is None and self.unit is not None and self.unit.kind == "currency":
             unit = value.currency
@@ -275,7 +273,9 @@ class Subject:
             # The days that a text tells of are seldom those of the document.
             return []
         if self.dated:
-            figures = (float(found["year"]) for each in tokens if (found := _DATE.match(each.text)) is not None)
+            figures = (
+                float(found["year"]) for each in tokens if (found := DATE_IN_FIGURES.match(each.text)) is not None
+            )
             years = (each.number for each in measures if each.unit is None and _is_written_year(tokens, each))
             return [*figures, *years]
         if self.unit is None:
@@ -315,8 +315,8 @@ def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:
     strengths: dict[str, list[int]] = {}
     for document in documents:
         for path, values in document.fields.items():
-            means = path not in COLUMNS and (path not in STAMPS or STAMPS[path] in subject.about)
-            if means and (strength := subject.strength(path, values)):
+            means = path not in STAMPS or STAMPS[path] in subject.about or subject.calls(path)
+            if means and path not in COLUMNS and (strength := subject.strength(path, values)):
                 strengths.setdefault(path, []).append(strength)
     best = max((max(each) for each in strengths.values()), default=0)
     suiting = [path for path in sorted(strengths) if max(strengths[path]) == best]
@@ -341,7 +341,7 @@ def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> lis
 def order_value(subject: Subject, document: Document, path: str) -> float | None:
     """The first number of a document's field, or its first time in Unix seconds; None without one."""
     if subject.dated:
-        times = (_moment(each.value) for each in document.fields.get(path, ()))
+        times = (moment_of(each.value) for each in document.fields.get(path, ()))
         return next((each for each in times if each is not None), None)
     return next((each for each in values_at(subject, document, [path]) if isinstance(each, float)), None)
 
@@ -365,82 +365,21 @@ def _numbers(said: str) -> list[float]:
 
 
 @lru_cache(1024)
-def _words_in(path: str) -> Sequence[str]:
+def words_in(path: str) -> Sequence[str]:
+    """The folded words of a field's name: `maxWidth_cm` has three."""
     return [simplify(each) for each in _NAME.findall(fold_accents(path))]
 
 
 @lru_cache(1024)
 def _range_of(path: str) -> list[str]:
     """The words of a name without those for the ends of a range."""
-    return [word for word in _words_in(path) if word not in _ENDS]
+    return [word for word in words_in(path) if word not in _ENDS]
 
 
 @lru_cache(1024)
 def _unit_in(path: str) -> Unit | None:
     """The unit in the name of a field, such as that of `width_cm`; the month of `rent_month` measures no rent."""
-    words = _words_in(path)
+    words = words_in(path)
     is_money = any("price" in subjects_of(word) for word in words)
     units = map(unit_of, words[1:] or [word for word in words if len(word) > 1])
     return next((unit for unit in units if unit is not None and (unit.kind == "currency" or not is_money)), None)
-
-
-@lru_cache(4096)
-def _short_measures(value: str) -> tuple[Measure, ...]:
-    # Documents share the values of their fields: brands, categories, sizes.
-    return tuple(measures_of(tokenize(value))) if len(value) <= 64 else ()
-
-
-def _year(value: Any) -> float | None:
-    """The year of a date: of ISO 8601, Unix seconds or milliseconds, or a year alone."""
-    if isinstance(value, str):
-        found = _DATE.match(value)
-        if found is not None:
-            return float(found["year"])
-        numbers = [each.number for each in _short_measures(value) if is_year(each.number, 1000)]
-        return numbers[0] if len(numbers) == 1 else None
-    number = clamp(value, -_MOST, _MOST)
-    if number is None:
-        return None
-    if is_year(number, 1000):
-        return number
-    seconds = _seconds(number)
-    return float(datetime.fromtimestamp(seconds, UTC).year) if seconds is not None else None
-
-
-def _seconds(number: float) -> float | None:
-    """Unix seconds of such, or of milliseconds, of our time."""
-    seconds = number / 1000 if number >= _MILLISECONDS else number
-    return seconds if _SECONDS <= seconds < _MILLISECONDS else None
-
-
-def _day(value: Any, limit: Limit | None) -> float | None:
-    """The day of a date in the unit `date`; of a month or year alone the one that comes nearest to fitting a limit."""
-    year = _year(value)
-    if year is None:
-        return None
-    written = isinstance(value, str) and _DATE.match(value)
-    if written and len(value) == _MONTH:
-        first = (year * 100 + int(value[-2:])) * 100
-        first, last = first + 1, first + 31
-    elif written or (not isinstance(value, str) and not is_year(value, 1000)):
-        moment = _moment(value) if written else _seconds(value)
-        return day_number(max(1, today_of(moment))) if moment is not None else None
-    else:
-        first, last = year * 10_000 + 101, year * 10_000 + 1231
-    if limit is None or limit.high is None:
-        return last
-    return max(first, min(last, limit.low if limit.low is not None else first))
-
-
-def _moment(value: Any) -> float | None:
-    """The time of a date, in Unix seconds; of a day, month or year alone its beginning."""
-    if isinstance(value, str) and (found := _DATE.match(value)) is not None:
-        try:
-            return read_time(value).timestamp()
-        except ValueError:
-            period = period_at(found[0], 0, None)
-            return (period.first - EPOCH) * DAY if period is not None else None
-    year = _year(value)
-    if year is None or (not isinstance(value, str) and not is_year(value, 1000)):
-        return stamp(value)
-    return (year - _EPOCH) * _SECONDS_OF_YEAR

@@ -23,9 +23,10 @@ from operators.ranking.properties import (
     order_value,
     satisfies,
     values_at,
+    words_in,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Lexeme, names, phrase_at, stands_in_run, stems_of, tokenize
+from operators.text.measures import Lexeme, is_alike, names, phrase_at, stands_in_run, stems_of, tokenize
 from operators.text.phrases import OMITTED, WORDS, simplify
 from schemas.document import COLUMNS
 from schemas.query import Exclusion, Limit, Order
@@ -49,6 +50,11 @@ _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
 _DENYING: Final = frozenset({"not", "nicht", "pas"})
+
+_NAME: Final = 2
+"""Words at most of a field's name that an exclusion can mean."""
+
+_NONE: Final = WORDS["negating"] | {"0", "false", "none", "nein", "nichts", "keins", "rien", "n"}
 
 _REACH: Final = 4
 """Words of a text at most from a negation to what it negates."""
@@ -127,13 +133,14 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], run: Run) -> 
     text, own_name = run.facts.text, run.facts.wording.own_name
     subject = Subject.of(wish, text, own_name)
     fields, said = _read(wish, subject, documents)
-    if subject.dated and "date" in subject.about and not any(said):
-        # A number that no word calls a year may be an amount, if that divides these documents.
-        amount = wish.model_copy(update={"unit": None})
-        fields, values = _read(amount, Subject.of(amount, text, own_name), documents)
+    is_bare = "date" in subject.about if subject.dated else bool(subject.nouns) and subject.nouns == subject.about
+    if is_bare and not any(said):
+        # A number that no word calls a year, or whose noun nobody has, may be an amount, if that divides them.
+        amount = wish.model_copy(update={"unit": None} if subject.dated else {"about": []})
+        amounts, values = _read(amount, Subject.of(amount, text, own_name), documents)
         if len({satisfies(amount, value) for each in values for value in each}) > 1:
-            wish, said = amount, values
-        else:
+            wish, fields, said = amount, amounts, values
+        elif subject.dated:
             fields = [INDEXED_AT]
             said = [values_at(subject, each, fields) for each in documents]
     if subject.exact and not any(said):
@@ -205,6 +212,12 @@ def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
 
 def _exclude(words: Sequence[str], document: Document) -> _Verdict:
     named: dict[str, str] = {}
+    for path, held in document.fields.items():
+        if (called := _find_called(path, tuple(words))) is not None:
+            word, without = called
+            if without is not all(_is_nothing(each.value) for each in held):
+                return _Verdict(FITS, path)
+            named.setdefault(word, path)
     for tokens in document.around(_pattern_of(tuple(words))):
         for at, token in enumerate(tokens):
             for word in words:
@@ -215,6 +228,23 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
                     named.setdefault(word, token.text)
     share = len(named) / len(words)
     return _Verdict(max(UNKNOWN, share), " ".join(named.values())) if named else _SAYS_NOTHING
+
+
+@lru_cache(4096)
+def _find_called(path: str, words: tuple[str, ...]) -> tuple[str, bool] | None:
+    """The word by which a field is called, such as `pets_allowed` or `sugar_g`; True if it says that there is none, as
+    `sugar_free` does.
+    """
+    name = words_in(path.rpartition(".")[2])
+    word = next((each for each in words if any(is_alike(called, each) for called in name)), None)
+    is_whole = len(name) <= _NAME and path not in _NO_PROPERTIES
+    return (word, not (WORDS["negating"] | WORDS["free"]).isdisjoint(name)) if word is not None and is_whole else None
+
+
+def _is_nothing(value: object) -> bool:
+    """True for the value of a field that says that there is none: 0, false, "no"."""
+    said = simplify(value).split() if isinstance(value, str) else []
+    return said[0] in _NONE if said else not value
 
 
 _FITS: Final = _Verdict(FITS)

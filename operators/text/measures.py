@@ -131,7 +131,7 @@ people: people person persons personen personnes beds sleeps serves schlafplätz
  persone personer osób kişi kişilik человек guests gaste seats seating places capacity platze kapazitat capacite
 players: players player spieler spielern joueurs joueur
 rooms: rooms room habitaciones camere quartos kamers комнат zimmer zimmern pieces piece
-bedrooms: bedrooms bedroom schlafzimmer chambres chambre
+bedrooms: bedrooms bedroom beds schlafzimmer chambres chambre
 doors: doors door turen portes
 seats: seats seat sitze sitzen sitzplatze places
 stars: stars star sterne sternen etoiles rating ratings rated bewertet bewertung bewertungen
@@ -159,6 +159,9 @@ _WORD_NUMBERS: Final = {
     for value, word in enumerate(line.split()[:13])
     if value and word not in {"un", "one"}
 }
+
+OLDEST: Final = 120
+"""The greatest age of people, in years."""
 
 NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
 """The beginning of a number in a folded text."""

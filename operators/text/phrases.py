@@ -154,6 +154,7 @@ stop: and or nor ni with for from to in on at of by under over above below near 
  through via out off up over nach vor seit wahrend apres avant pendant depuis sans ohne without
 property: price weight width height length depth thickness diameter age size volume power duration area speed memory
  stars version
+counting: sleeps serves capacity schlafplatze kapazitat couchages capacite
 ranged: and to - – und bis et a
 spanning: to - – bis a and und et or oder ou x y e do до tot till til 到 至 から 〜 ~
 opening: between zwischen entre

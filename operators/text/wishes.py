@@ -118,8 +118,9 @@ class _Reader:
             return None
         start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
         end = self._skip(found.end, "link", 1)
-        words = "" if found.stays else self._words(start, end)
-        return _Found(start, end, found.wish.model_copy(update={"words": words}))
+        return _Found(
+            start, end, found.wish.model_copy(update={"words": "" if found.stays else self._words(start, end)})
+        )
 
     def _words(self, start: int, end: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
@@ -186,9 +187,9 @@ class _Reader:
         named, dated = self._subject_before(start, unit), said.subject == "date" or said.strength == "moment"
         may_date = dated or (said.strength == "since" and not named)
         if unit is None and may_date and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
+            # "The economy after 2008 crisis" and "mayor since 2021" name events.
             is_event = self._is_word(end) or (said.strength, said.bound) == ("moment", "gte")
             if said.subject != "date" and is_event and "date" not in subjects_of(self._text(start - 1)):
-                # "The economy after 2008 crisis" and "mayor since 2021" name events.
                 return None
             return self._make_years(start, end, {bound: measure.number}, dated=dated)
         if said.strength == "moment":
@@ -207,13 +208,14 @@ class _Reader:
             about = []
         end, subject = self._subject(end, unit)
         about += subject or named
+        # Version 4.10 is behind 4.9, and no number.
         if "version" in about:
-            # 4.10 is behind 4.9, and no number.
             return None
         if unit is None and not about:
-            # "More than 4 ports" is a limit, and so is "headphones under 50".
+            # "More than 4 ports" is a limit, as is "headphones under 50". "Under 18 drivers" has an age.
             counted = self._is_word(end)
-            if said.strength != "strong" and (counted or said.strength != "weak"):
+            is_amount = not counted or (bound in {"lt", "lte"} and measure.number > measures.OLDEST)
+            if said.strength != "strong" and (said.strength != "weak" or not is_amount):
                 return None
             about = [self._text(end)] if counted else []
         return _Found(start, end, _limit({bound: measure.number}, unit, about))
@@ -243,7 +245,8 @@ class _Reader:
         subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
         measured = subjects_in(unit.kind) if unit is not None else frozenset()
         # A "battery under 20" is a thing and no property of one.
-        return sorted(subjects & (measured or self.vocabulary.words["property"]))
+        known = measured or self.vocabulary.words["property"]
+        return sorted(subjects if self._is(at, "counting") else subjects & known)
 
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
@@ -289,11 +292,10 @@ class _Reader:
             # "4+ players"
             about = self._subject(behind[1], None)[1]
         about = about or self._subject_before(at, unit)
-        if unit is None and not about:
-            if not is_year(measure.number):
-                return None
-            return self._make_years(at, behind[1], {behind[0]: measure.number}, dated=False)
-        return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
+        bounds = {behind[0]: measure.number}
+        if unit is not None or about:
+            return _Found(at, behind[1], _limit(bounds, unit, about))
+        return self._make_years(at, behind[1], bounds, dated=False) if is_year(measure.number) else None
 
     def _people(self, at: int) -> _Found | None:
         """A number of those whom it must suit: "for 300 people", "for a 4 year old"."""
@@ -313,7 +315,7 @@ class _Reader:
         measured = number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end)
         if measured or (number is None and not self._is(at + 1, "letter")):
             return None
-        if (behind := self._phrase(end, self.vocabulary.behind)) is not None and number is not None:
+        if number is not None and (behind := self._phrase(end, self.vocabulary.behind)) is not None:
             return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
         return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
 
@@ -335,10 +337,9 @@ class _Reader:
             # In other languages "no" is another word.
             return None
         first = self._skip(marked, "determiner", len(self.tokens))
-        if self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
-            return None
         is_state = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
-        if is_state and kind == "clause" and self._text(at) == "not" and self._text(at - 1) != ",":
+        is_told = is_state and kind == "clause" and self._text(at) == "not" and self._text(at - 1) != ","
+        if is_told or self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
             return None
         end = self._end_of_name(first, reach)
         # Chinese and Japanese clauses stand before what is wanted.
@@ -403,9 +404,8 @@ class _Reader:
             last = min(last, next(nouns, last) + 1)
         end = [*words, end][last]
         also = self._skip(end, "also", 1)
-        if also > end and self._is_word(also) and not self._phrase(end, self.vocabulary.excluding):
-            return self._end_of_name(also, reach)
-        return end
+        goes_on = also > end and self._is_word(also) and not self._phrase(end, self.vocabulary.excluding)
+        return self._end_of_name(also, reach) if goes_on else end
 
     def _is_hyphen(self, at: int) -> bool:
         return self._text(at) == "-" and self.tokens[at].glued
@@ -414,8 +414,8 @@ class _Reader:
         phrase = self._phrase(at, self.vocabulary.orders)
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
-        subject, direction = phrase[0]
-        return _Found(at - self._is(at - 1, "filler"), phrase[1], Order(about=[subject], direction=direction))
+        (subject, direction), end = phrase
+        return _Found(at - self._is(at - 1, "filler"), end, Order(about=[subject], direction=direction))
 
 
 _Read: TypeAlias = Callable[[_Reader, int], _Found | None]

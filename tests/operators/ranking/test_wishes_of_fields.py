@@ -1,0 +1,64 @@
+"""The stage `wishes`: words of the query name the fields that decide, and a number of nothing is an amount."""
+
+from typing import Any
+
+import pytest
+
+from operators.ranking.run import Wording
+from operators.ranking.wishes import UNKNOWN
+from tests.operators.ranking.test_wishes import fails
+
+ACQUIRED: list[dict[str, Any]] = [
+    {"created_at": "2021-05-01", "painted": 2019},
+    {"created_at": "2019-05-01", "painted": 2022},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "documents", "expected"),
+    [
+        ("flat under 900 valencia", [{"rent": 850}, {"rent": 950}, {"city": "Valencia"}], [0, 1, 0.5]),
+        ("flat below 1000 dates", [{"rent": 850, "dates": 2000}, {"rent": 950, "dates": 20}], [1, 0]),
+        ("flat with up to 500 euros", [{"rent": 400}, {"rent": 600}], [0, 1]),
+        ("hall below 500 valencia", [{"rent": 850}, {"rent": 950}], [0, 0]),
+        ("sleeps at least 6", [{"sleeps": 6, "rent": 5}, {"sleeps": 4, "rent": 50}], [0, 1]),
+        ("house serves at least 6", [{"sleeps": 6, "rent": 5}, {"sleeps": 4, "rent": 50}], [0, 1]),
+        ("flat with at least 3 bedrooms", [{"beds": 3}, {"beds": 2}, "Three bedrooms"], [0, 1, 0]),
+        ("portraits acquired after 2020", [{"acquired": "2021-02-03", "painted": 1642}, {"acquired": 2019}], [0, 1]),
+        ("portraits painted before 1900", [{"acquired": "2021-02-03", "painted": 1642}, {"painted": 1932}], [0, 1]),
+        (
+            "pages published after 2018",
+            [{"pages": 2019, "published": 2001}, {"pages": 1500, "published": 2022}],
+            [1, 0],
+        ),
+    ],
+)
+def test_a_limit_is_one_of_the_named_field(text: str, documents: list[Any], expected: list[float]) -> None:
+    """Without such a field or text it is a price, if that divides the documents."""
+    assert fails(text, *documents) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("acquired after 2020", [0, 1]), ("painted after 2020", [1, 0])])
+def test_a_time_of_the_index_is_named_as_in_documents(text: str, expected: list[float]) -> None:
+    """The verb names the field, also that which is the documents' time in the index."""
+    wording = Wording(own_name=lambda name: {"created_at": "acquired"}.get(name, name))
+    assert fails(f"portraits {text}", *ACQUIRED, wording=wording) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "documents", "expected"),
+    [
+        ("flat, no pets", [{"pets": "no"}, {"pets": "allowed"}, {"pets": False}, {"pets_allowed": True}], [0, 1, 0, 1]),
+        (
+            "flat without fees",
+            [{"fees": 0}, {"fees": 150}, {"offer": {"fee_eur": 0.0}}, {"fees": [0, 9]}],
+            [0, 1, 0, 1],
+        ),
+        ("jam without sugar", [{"sugar_free": True}, {"sugar_free": "yes"}, {"sugar_free": "false"}], [0, 0, 1]),
+        ("flat without fees", [{"fees": 150, "title": "Flat, no fees"}, {"length_of_fees": 3}], [0, UNKNOWN]),
+        ("camera without battery", [{"battery": None}, {"battery": ""}, {"battery": "AA"}], [UNKNOWN, 0, 1]),
+    ],
+)
+def test_a_field_of_the_excluded_name_tells(text: str, documents: list[Any], expected: list[float]) -> None:
+    """By its value: nothing of it, or something; a name of more words is about something else."""
+    assert fails(text, *documents) == expected
