@@ -3,7 +3,9 @@
 import ast
 import importlib
 import importlib.metadata
+import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -18,6 +20,8 @@ from schemas.errors import ConfigError, RankstreamError
 
 _NAME: Final = "rankstream"
 _DEBUG: Final = "--debug"
+_LINE_END: Final = re.compile(r"(?<!\n)\n(?!\n)")
+"""The end of a line within a paragraph."""
 
 COMMANDS: Final = {
     "run": "run",
@@ -93,7 +97,9 @@ def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Calla
         callback=_options,
     )
     for name in commands:
-        app.command()(load(name))
+        command = load(name)
+        # The lines of a docstring are longer than a terminal's.
+        app.command(help=_LINE_END.sub(" ", inspect.getdoc(command) or ""))(command)
     return app
 
 

@@ -4,7 +4,8 @@ Rules:
 - A file is JSON Lines, one JSON document with a list of objects somewhere in it, or CSV; its beginning says which. Its
   name counts for a single line alone, which is a record in a file .jsonl. A folder has a document in each file of
   Markdown, HTML or plain text, at whatever depth.
-- The records of a JSON document are the objects of an array, or of the longest one in it, or itself if it has a text.
+- The records of a JSON document are the objects of an array, or of the longest one in it at any depth, or itself if it
+  has a text.
 - CSV has a header. Its separator is the one of comma, semicolon, tab and bar that gives most rows the same number of
   columns, two at least. Its values are texts, and an empty one is none. Rows that an open quote joins are none.
 - Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252.
@@ -160,8 +161,7 @@ class Records:
         is_row = "op" in found or self.settings.envelope == "debezium"
         if is_row or _has(found, self.settings.columns.get("text", "text")):
             return [found]
-        lists = [each for each in found.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
-        return max(lists, key=len, default=[found])
+        return max(_find_lists(found), key=len, default=[found])
 
     def _read_csv(self, separator: str) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
@@ -209,6 +209,15 @@ def _decode(content: bytes) -> str:
 
 def _has(row: Mapping[str, Any], column: str) -> bool:
     return column in row or column_value(row, column) is not None
+
+
+def _find_lists(frame: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """The arrays of objects in a JSON object, at whatever depth, without those in records."""
+    for each in frame.values():
+        if isinstance(each, dict):
+            yield from _find_lists(each)
+        elif isinstance(each, list) and each and isinstance(each[0], dict):
+            yield each
 
 
 def _is_lines(path: Path) -> bool:

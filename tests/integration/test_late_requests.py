@@ -107,9 +107,9 @@ def test_a_flow_whose_transactions_always_fail_is_not_ready(
     flow = deployment.start()
     wire[1].order(*(Order(Fate.ANSWERED, api, code=code) for _ in range(10_000)))
     deployment.ask([{"query_id": "1", "text": "blue lantern"}])
-    wait_until(lambda: flow.unready() or flow.process.poll() is not None)
+    # On a busy machine the group may be rebalanced meanwhile.
+    wait_until(lambda: flow.unready() == {"transactions"} or flow.process.poll() is not None)
     assert flow.process.poll() is None, flow.log.read_text()
-    assert flow.unready() == {"transactions"}
     wire[1].order()
     wait_until(flow.ready)
     assert flow.terminate() == 0
