@@ -14,8 +14,11 @@ ROOT = Path(__file__).parent.parent
 
 LEVELS = (
     ("schemas",),
-    ("operators.runtime", "operators.text", "operators.mapping"),
-    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation", "operators.experiments"),
+    ("operators.runtime", "operators.text"),
+    (
+        *("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
+        *("operators.experiments", "operators.mapping"),
+    ),
     ("operators.wire",),
     ("operators.query",),
     ("operators.telemetry",),
@@ -56,10 +59,10 @@ MODULES = 300
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5073,
+    "schemas": 5076,
     "operators.runtime": 1156,
     "operators.text": 3496,
-    "operators.mapping": 1459,
+    "operators.mapping": 1477,
     "operators.ranking": 2599,
     "operators.access": 577,
     "operators.caching": 588,

@@ -23,6 +23,9 @@ from itertools import filterfalse, islice, product
 from math import inf
 from typing import Any, Final
 
+from operators.text.dates import DAY, EPOCH
+from operators.text.periods import period_at
+from operators.text.phrases import simplify
 from schemas.fields import read_time, rfc3339, unix_seconds
 from schemas.settings.delivery import LISTS
 
@@ -67,7 +70,9 @@ _CLOCKS: Final = ("", " %H:%M:%S", " %H:%M", ", %H:%M", ", %H:%M:%S", " %I:%M %p
 PATTERNS: Final = tuple(date + clock for clock, date in product(_CLOCKS, _DATES))
 """Patterns of times that are recognised; of two that fit the first: where no day is over 12, days come first."""
 
-_TIMES: Final = ("iso_utc", *_UNITS, *PATTERNS, "rfc2822")
+_TIMES: Final = ("iso_utc", *_UNITS, *PATTERNS, "rfc2822", "words")
+
+_CLOCK: Final = re.compile(r"(?:,? (?:um |at |a )?([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?: uhr)?)?")
 
 NEARLY_ALL: Final = 0.95
 """Share of the values of a field that decides what it is; the others are odd ones, as one among hundreds is."""
@@ -145,8 +150,23 @@ def _seconds(form: str, value: Any) -> float:
         if not _ISO.fullmatch(value):
             raise ValueError("not a time of ISO 8601")
         return read_time(value.replace(",", ".")).timestamp()
+    if form == "words":
+        return _read_words(value)
     moment = parsedate_to_datetime(value) if form == "rfc2822" else datetime.strptime(value, form)
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _read_words(value: str) -> float:
+    """Unix seconds of a day whose month is a word in English, German or French, and of a time of that day behind it."""
+    text = " ".join(simplify(value).split())
+    first = re.search(r"\d", text) if re.search(r"[a-z]{3}", text) else None
+    starts = (0, first.start()) if first is not None else ()
+    found = next(filter(None, (period_at(text, at, None) for at in starts)), None)
+    clock = _CLOCK.fullmatch(text, found.end) if found is not None and found.precision == "day" else None
+    if found is None or clock is None:
+        raise ValueError("not a day in words")
+    hours, minutes, seconds = (int(each or 0) for each in clock.groups())
+    return (found.first - EPOCH) * DAY + hours * 3600 + minutes * 60 + seconds
 
 
 def read_seconds(form: Form, value: Any) -> float | None:

@@ -85,7 +85,8 @@ _WRITTEN: Final = {
     EMAIL: re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
     KEY: re.compile(r"\{?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\}?|[0-9a-f]{24,}", re.IGNORECASE),
     MEASURE: re.compile(
-        r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³]{1,4}\.?|P(?=.)(?:[\d.]+[DWMY])*(?:T(?:[\d.]+[HMS])+)?",
+        r"(?:(?:about|approx|ca|circa|from|up to|over|under|min|max|ab|bis|von|etwa|env|environ|de|des)\.?\s+)?"
+        r"[\d.,]+(?:\s*[x×/-]\s*[\d.,]+)*\s*[a-zµμ°\"'%²³€$£]{1,7}\.?|P(?=.)(?:[\d.]+[DWMY])*(?:T(?:[\d.]+[HMS])+)?",
         re.IGNORECASE,
     ),
 }

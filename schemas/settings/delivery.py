@@ -324,7 +324,10 @@ def _known_formats(form: object) -> object:
     return form
 
 
-FORMATS: Final = ("integer", "decimal", "decimal_comma", "boolean", "iso_utc", "rfc2822", "unix", "unix_ms", "unix_us")
+FORMATS: Final = (
+    *("integer", "decimal", "decimal_comma", "boolean"),
+    *("iso_utc", "rfc2822", "words", "unix", "unix_ms", "unix_us"),
+)
 """Forms of numbers and booleans in text, and of times. A time's may also be a pattern, such as %d.%m.%Y."""
 
 LISTS: Final = ("|", ";", ",")
