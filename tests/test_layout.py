@@ -59,11 +59,11 @@ MODULES = 300
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5076,
+    "schemas": 5078,
     "operators.runtime": 1156,
     "operators.text": 3496,
     "operators.mapping": 1477,
-    "operators.ranking": 2599,
+    "operators.ranking": 2601,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,

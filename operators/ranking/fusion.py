@@ -78,10 +78,10 @@ def _normalise(legs: Sequence[Leg], normaliser: str, credit: float) -> tuple[lis
         scored = leg.scores_by_id()
         if raw := [*scored.values()]:
             # Source: theoretical min-max (Bruch, Gai and Ingber 2023). That a cut list has its own minimum, and that
-            # the maximum is the credit of the query's words, is our own.
-            by_words = normaliser == "theoretical" and leg.name in BY_WORDS
+            # the maximum may be the credit of the query's words, is our own.
+            by_words = normaliser in {"theoretical", "credited"} and leg.name in BY_WORDS
             scale = NORMALISERS[normaliser]([0.0, *raw] if by_words and not leg.more else raw)
-            if credit < 1 and by_words and leg.name != LEARNED:
+            if normaliser == "credited" and by_words and leg.name != LEARNED:
                 scale = Scale(scale.offset, scale.divisor / credit, scale.constant * credit)
             scales[leg.name] = scale
             scored = dict(zip(scored, scale.of(raw), strict=True))

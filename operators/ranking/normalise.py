@@ -61,11 +61,13 @@ def l2(scores: Sequence[float]) -> Scale:
 NORMALISERS: Final[Mapping[str, Callable[[Sequence[float]], Scale]]] = {
     "min_max": min_max,
     "theoretical": min_max,
+    "credited": min_max,
     "dbsf": three_sigma,
     "z_score": z_score,
     "l2": l2,
 }
-"""By their names in recipes; each takes at least one score. `theoretical` takes a leg's theoretical minimum, too."""
+"""By their names in recipes; each takes at least one score. `theoretical` and `credited` take a leg's theoretical
+minimum, too."""
 
 
 def _moments(scores: Sequence[float], freedom: int) -> tuple[float, float]:

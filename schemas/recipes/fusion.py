@@ -75,8 +75,9 @@ class Score(WeighingStage):
     """Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."""
     weights: LegWeights | None = None
     """Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0."""
-    normaliser: Literal["min_max", "theoretical", "z_score", "l2"] = "min_max"
-    """Normalisation of a leg's scores; theoretical: min-max, but 0 stays 0 in a leg by words that gave all it found."""
+    normaliser: Literal["min_max", "theoretical", "credited", "z_score", "l2"] = "min_max"
+    """Normalisation of a leg's scores; theoretical: min-max, but 0 stays 0 in a leg by words that gave all it found;
+    credited: the same up to the credit of the query's words."""
     combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = "sum"
     """Weighted sum, or weighted mean, of a candidate's scores."""
 

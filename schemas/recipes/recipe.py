@@ -312,13 +312,14 @@ _OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 5}
 _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _UP_TO_1 = {"composite": {"importance_scale": 1}}
 _SCORE = {"normaliser": "theoretical"}
+_CREDITED = {"normaliser": "credited"}
 _LIGHTER_RERANK = {"rerank": {"weight": 0.6, "words": 7}}
-_HYBRID: Final = ({"score": {"fuzzy": 1.5, **_SCORE}}, "coverage", "dedupe", _LIGHTER_RERANK)
+_HYBRID: Final = ("coverage", "dedupe", _LIGHTER_RERANK)
 _COMPARED: Final = ("feedback", "smoothing")
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [*_HYBRID, "versions", "wishes"],
+    "hybrid": [{"score": {"fuzzy": 1.5, **_SCORE}}, *_HYBRID, "versions", "wishes"],
     "composite": [{"score": _SCORE}, "coverage", _OF_WORDS, _UP_TO_1, "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
@@ -326,9 +327,9 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "rrf": ["rrf", "coverage", "dedupe", _OF_WORDS],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
-    "documents": [*_HYBRID, *_COMPARED, "versions", "wishes"],
+    "documents": [{"score": {"fuzzy": 1.5, **_CREDITED}}, *_HYBRID, *_COMPARED, "versions", "wishes"],
     "conversation": [
-        {"score": {"weights": _WITH_CONTEXT, **_SCORE}},
+        {"score": {"weights": _WITH_CONTEXT, **_CREDITED}},
         {"coverage": {"weight": 0.25}},
         "dedupe",
         {"rerank": _OF_CONTEXT},

@@ -73,7 +73,7 @@ SHARES = [number / 20 for number in range(21)]
     [
         ("score.alpha", SHARES),
         ("score.weights.keyword", [0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70]),
-        ("score.normaliser", ["min_max", "theoretical", "z_score", "l2"]),
+        ("score.normaliser", ["min_max", "theoretical", "credited", "z_score", "l2"]),
         ("weibull_decay.enabled", [True, False]),
         ("weibull_decay.lambda", [1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700]),
         ("weibull_decay.floor", [round(0.01 + 0.99 * share, 6) for share in SHARES]),

@@ -98,8 +98,8 @@ def cover(pairs: Pairs, asked: Asked, counted: Collection[str], weight: float = 
     return best_first([(id_, score + weight * evidence[id_] / (1 + evidence[id_])) for id_, score in pairs])
 
 
-def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    return judged(near(naive.score(legs, credit=trust(asked, payloads, len(payloads))), asked), payloads, asked)
+def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked, credit: float = 1.0) -> Pairs:
+    return judged(near(naive.score(legs, credit=credit), asked), payloads, asked)
 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -107,7 +107,7 @@ def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> 
 
 
 def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    read = _hybrid(legs, payloads, asked)
+    read = _hybrid(legs, payloads, asked, trust(asked, payloads, len(payloads)))
     moved = naive_similarity.feedback(read, payloads, asked.vectors, 0.4, 3)
     return naive_similarity.smoothing(moved, payloads, asked.vectors, 0.4, 10, 0.05)
 
@@ -118,9 +118,7 @@ def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: A
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    read = judged(
-        near(naive.score(legs, credit=trust(asked, payloads, len(payloads))), asked), payloads, asked, copies=True
-    )
+    read = judged(near(naive.score(legs, credit=1.0), asked), payloads, asked, copies=True)
     return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads, asked)
 
 

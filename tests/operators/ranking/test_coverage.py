@@ -300,7 +300,7 @@ def test_words_of_little_credit_count_less() -> None:
     """Of a query of three words one candidate has one: the evidence is less, and so is the leg's greatest score."""
     found = matches({"oak": "c", "lost": "", "gone": ""})
     legs = [vector(*((id_, 0.5) for id_ in DOCUMENTS)), keyword(("c", 4.0), ("d", 2.0))]
-    step = rank(SHIPPED["hybrid"], legs, Facts(matches=found, explain=True))
+    step = rank(SHIPPED["documents"], legs, Facts(matches=found, explain=True))
     fused, covered = explained(step, "c")["stages"][:2]
     credit = 2 / (1 + 2 * NOBODY)
     assert explained(step, "c")["legs"]["keyword"]["normalised"] == pytest.approx(credit)

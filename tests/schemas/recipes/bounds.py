@@ -68,7 +68,7 @@ INTEGERS: Final[Mapping[Parameter, tuple[int, int]]] = {
 }
 
 CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
-    ("score", "normaliser"): ("min_max", "theoretical", "z_score", "l2"),
+    ("score", "normaliser"): ("min_max", "theoretical", "credited", "z_score", "l2"),
     ("score", "combination"): ("sum", "arithmetic", "geometric", "harmonic"),
     ("decay", "mode"): (None, "exponential", "step"),
     ("composite", "importance_scale"): (5, 1),

@@ -94,11 +94,11 @@ OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "hybrid": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
     "composite": {"score": {"normaliser": "theoretical"}, "rerank": {"weight": 0.8, "words": 7}},
     "rrf": {"rerank": {"weight": 0.8, "words": 7}},
-    "documents": {"score": {"fuzzy": 1.5, "normaliser": "theoretical"}, "rerank": {"weight": 0.6, "words": 7}},
+    "documents": {"score": {"fuzzy": 1.5, "normaliser": "credited"}, "rerank": {"weight": 0.6, "words": 7}},
     "conversation": {
         "score": {
             "weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2},
-            "normaliser": "theoretical",
+            "normaliser": "credited",
         },
         "coverage": {"weight": 0.25},
         "rerank": {"weight": 0.7, "context": 0.5, "words": 5},

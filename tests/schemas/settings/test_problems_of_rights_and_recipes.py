@@ -200,7 +200,7 @@ recipes:
 
 # No value is repeated.
 recipes: {mine: {stages: [{score: {normaliser: canary}}]}}
-    recipes.mine.score.normaliser: Input should be 'min_max', 'theoretical', 'z_score' or 'l2'
+    recipes.mine.score.normaliser: Input should be 'min_max', 'theoretical', 'credited', 'z_score' or 'l2'
 recipes: {mine: canary}
     recipes.mine: a mapping with `stages` is expected
 recipes: {mine: {stages: [canary]}}
