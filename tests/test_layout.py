@@ -61,9 +61,9 @@ SHORT = 3
 BUDGET = {
     "schemas": 5078,
     "operators.runtime": 1156,
-    "operators.text": 3496,
+    "operators.text": 3521,
     "operators.mapping": 1477,
-    "operators.ranking": 2601,
+    "operators.ranking": 2613,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,

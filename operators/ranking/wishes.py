@@ -27,7 +27,7 @@ from operators.ranking.properties import (
 )
 from operators.ranking.run import Run
 from operators.text.measures import Lexeme, is_alike, names, phrase_at, stands_in_run, stems_of, tokenize
-from operators.text.phrases import OMITTED, WORDS, simplify
+from operators.text.phrases import KINDS, LACKING, OMITTED, WORDS, simplify
 from schemas.document import COLUMNS
 from schemas.query import Exclusion, Limit, Order
 from schemas.recipes.stages import Wishes
@@ -222,9 +222,10 @@ def _exclude(words: Sequence[str], document: Document) -> _Verdict:
         for at, token in enumerate(tokens):
             for word in words:
                 named_here = names(token.text, word)
-                if _without(word).fullmatch(token.text) or (named_here and _is_negated(tokens, at)):
+                lacks = word in LACKING.get(token.text, ()) or _without(word).fullmatch(token.text) is not None
+                if lacks or (named_here and _is_negated(tokens, at)):
                     return _Verdict(FITS, token.text)
-                if named_here:
+                if named_here or _is_kind(tokens, at, word):
                     named.setdefault(word, token.text)
     share = len(named) / len(words)
     return _Verdict(max(UNKNOWN, share), " ".join(named.values())) if named else _SAYS_NOTHING
@@ -252,9 +253,24 @@ _SAYS_NOTHING: Final = _Verdict(UNKNOWN)
 
 
 @lru_cache(256)
+def _kinds_of(word: str) -> frozenset[str]:
+    """The stems of the kinds of a thing: beef and ham are meat."""
+    return frozenset().union(*(stems_of(kind) for kind in KINDS.get(word, ())))
+
+
+def _is_kind(tokens: Sequence[Lexeme], at: int, word: str) -> bool:
+    """True for a kind of the thing: not for milk of almonds, and "no beef" says nothing of other meat."""
+    if stems_of(tokens[at].text).isdisjoint(_kinds_of(word)) or _is_negated(tokens, at):
+        return False
+    return not at or tokens[at - 1].text not in WORDS["plant"]
+
+
+@lru_cache(256)
 def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    """The stems of words: a text without any of them names none."""
-    return re.compile("|".join(sorted({re.escape(stem) for word in words for stem in stems_of(word) if stem})))
+    """The stems of words and their kinds, and what lacks them: a text without any of them names none."""
+    lacking = {lacks for lacks, things in LACKING.items() if not things.isdisjoint(words)}
+    stems = {stem for word in words for stem in stems_of(word) | _kinds_of(word) if stem}
+    return re.compile("|".join(sorted(map(re.escape, stems | lacking))))
 
 
 @lru_cache(256)

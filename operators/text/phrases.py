@@ -172,6 +172,7 @@ free: far free frei freie freies freier freien freiem less los lose loses loser 
  siz suz sız なし 無し 不使用 を含まない が入っていない が入っていません も入っていません フリー レス ゼロ
 source: of from von vom
 joint: s n en y ies
+plant: coconut almond oat soy soya rice cashew peanut cocoa hafer soja mandel kokos reis avoine amande coco riz
 letter: xxs xs s m l xl xxl xxxl 2xl 3xl 4xl 5xl
 """
 
@@ -247,6 +248,35 @@ WORDS: Final[Mapping[str, frozenset[str]]] = {
     kind: frozenset(simplify(words).split()) for kind, words in read_rows(_WORDS)
 }
 
+
+_KINDS: Final = """
+meat fleisch viande: beef pork chicken ham bacon lamb veal turkey sausage salami mince minced steak duck chorizo rind
+ rindfleisch schwein huhn hahnchen schinken speck wurst hackfleisch hack lamm pute ente boeuf porc poulet jambon lardons
+ veau agneau dinde saucisse saucisson canard
+fish fisch poisson: salmon tuna cod trout anchovies herring mackerel lachs thunfisch kabeljau forelle sardellen hering
+ makrele saumon thon cabillaud truite anchois hareng
+dairy milchprodukte laitages: milk cream butter cheese yoghurt yogurt parmesan mozzarella milch sahne kase joghurt quark
+ schmand lait creme beurre fromage yaourt
+nuts nut nusse nuss noix: almonds hazelnuts cashews pecans pistachios peanuts mandeln pistazien erdnusse amandes
+ noisettes pistaches cacahuetes
+alcohol alkohol alcool: wine beer rum whisky vodka brandy liqueur gin wein bier wodka likor schnaps vin biere liqueurs
+gluten: wheat barley rye spelt weizen gerste roggen dinkel ble orge seigle
+"""
+KINDS: Final[Mapping[str, frozenset[str]]] = {
+    head: frozenset(kinds.split()) for heads, kinds in read_rows(_KINDS) for head in heads.split()
+}
+"""Things that people leave out, and the words by which recipes and menus say that they are in it."""
+
+_LACKING: Final = """
+vegan vegane veganer veganes veganen vegans: meat fleisch viande fish fisch poisson dairy milchprodukte laitages milk
+ milch lait cheese kase fromage butter beurre cream sahne creme eggs egg ei eier oeuf oeufs honey honig miel
+vegetarian vegetarische vegetarischer vegetarisches vegetarisch vegetarien vegetarienne veggie: meat fleisch viande fish
+ fisch poisson
+"""
+LACKING: Final[Mapping[str, frozenset[str]]] = {
+    word: frozenset(lacks.split()) for words, lacks in read_rows(_LACKING) for word in words.split()
+}
+"""Words that say what something is without."""
 
 ASKING: Final = ("?", "？", "؟")
 """Signs behind a question."""

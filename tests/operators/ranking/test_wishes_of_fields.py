@@ -62,3 +62,21 @@ def test_a_time_of_the_index_is_named_as_in_documents(text: str, expected: list[
 def test_a_field_of_the_excluded_name_tells(text: str, documents: list[Any], expected: list[float]) -> None:
     """By its value: nothing of it, or something; a name of more words is about something else."""
     assert fails(text, *documents) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "documents", "expected"),
+    [
+        ("lasagne without meat", ["Lasagne with minced beef", "Vegan lasagne", "Lasagne"], [1, 0, UNKNOWN]),
+        ("Nudeln ohne Fleisch", ["Nudeln mit Schinken", "Vegetarische Nudeln", "Nudeln mit Lachs"], [1, 0, UNKNOWN]),
+        ("gâteau sans noix", ["Gâteau aux amandes", "Gâteau aux pommes"], [1, UNKNOWN]),
+        ("punch without alcohol", ["Punch with red wine", "Alcohol-free punch", "Punch with tea"], [1, 0, UNKNOWN]),
+        ("soup without dairy", ["Soup with cream", "Soup, no cream", "Soup, dairy-free", "Vegan"], [1, UNKNOWN, 0, 0]),
+        ("soup without dairy", ["Soup with coconut milk", "Soup with coconut milk and butter"], [UNKNOWN, 1]),
+        ("stew without meat", ["Stew, no beef, with pork", "Stew without beef"], [1, UNKNOWN]),
+        ("salad without milk", ["Vegan salad", "Vegetarian salad", "Salad with butter"], [0, UNKNOWN, UNKNOWN]),
+    ],
+)
+def test_a_kind_of_the_excluded_thing_is_in_it(text: str, documents: list[Any], expected: list[float]) -> None:
+    """Beef is meat; what is vegan is without; and one kind that is left out says nothing of the others."""
+    assert fails(text, *documents) == expected
