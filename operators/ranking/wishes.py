@@ -46,6 +46,9 @@ _OPPOSITE: Final = ("un", "non", "无", "無", "免", "零", "不")
 _NO_PROPERTIES: Final = frozenset({*COLUMNS, *STAMPS})
 """Fields whose values are texts and times, and name no property such as a brand."""
 
+_LEVEL: Final = re.compile(r"[>/|,;]")
+"""Signs between the levels of a category."""
+
 _NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
@@ -114,7 +117,11 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     scores = [candidate.score - stage.weight * each for candidate, each in zip(candidates, fails, strict=True)]
     by_id = {candidate.id: score for candidate, score in zip(candidates, scores, strict=True)}
     orders = [each for each in wishes if isinstance(each, Order)]
-    ordered = _order(orders[0], by_id, documents, _find_similar(by_id, failed, run), run) if orders else None
+    ordered = None
+    if orders:
+        similar = _find_similar(by_id, failed, run)
+        kind = _find_kind({id_: each for id_, each in zip(by_id, documents, strict=True) if id_ in similar}, run)
+        ordered = _order(orders[0], by_id, documents, kind or similar, run)
     if ordered is not None:
         both = zip(scores, ordered.shares, strict=True)
         scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
@@ -316,6 +323,21 @@ def _order(
     shares = [None if each is None else bisect_left(known, sign * each) / max(len(known) - 1, 1) for each in values]
     read = wish.model_copy(update={"field": field if known else wish.field})
     return _Ordered(read, max(scores.values()), shares, values)
+
+
+def _find_kind(documents: Mapping[str, Document], run: Run) -> set[str]:
+    """The documents whose fields, such as `category`, name most of the query by whole values: a strap is no guitar."""
+    said = {stem: token.text for token in tokenize(run.facts.text or "") for stem in stems_of(token.text)}
+    named: dict[str, set[str]] = {}
+    for id_, document in documents.items():
+        for path, held in document.fields.items():
+            values = (each.value for each in held if path not in _NO_PROPERTIES and isinstance(each.value, str))
+            for words in (simplify(part).split() for value in values for part in _LEVEL.split(value)):
+                found = [said.keys() & stems_of(word) for word in words]
+                if all(found):
+                    named.setdefault(id_, set()).update(said[stem] for each in found for stem in each)
+    most = max(map(len, named.values()), default=0)
+    return {id_ for id_, words in named.items() if len(words) == most > 0}
 
 
 def _find_similar(scores: Mapping[str, float], failed: Set[str], run: Run) -> set[str]:

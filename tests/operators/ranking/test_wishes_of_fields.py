@@ -6,7 +6,8 @@ import pytest
 
 from operators.ranking.run import Wording
 from operators.ranking.wishes import UNKNOWN
-from tests.operators.ranking.test_wishes import fails
+from tests.operators.ranking.pools import ids
+from tests.operators.ranking.test_wishes import fails, judge
 
 ACQUIRED: list[dict[str, Any]] = [
     {"created_at": "2021-05-01", "painted": 2019},
@@ -80,3 +81,26 @@ def test_a_field_of_the_excluded_name_tells(text: str, documents: list[Any], exp
 def test_a_kind_of_the_excluded_thing_is_in_it(text: str, documents: list[Any], expected: list[float]) -> None:
     """Beef is meat; what is vegan is without; and one kind that is left out says nothing of the others."""
     assert fails(text, *documents) == expected
+
+
+GUITARS: dict[str, dict[str, Any]] = {
+    "a": {"title": "Guitar", "category": "Music > Guitars", "price": 250, "year": 2001},
+    "b": {"title": "Guitar strap", "category": "Accessories", "price": 25, "year": 2020},
+    "c": {"title": "Blue guitar", "category": "Guitars", "price": 90, "color": "blue"},
+    "d": {"title": "Guitar book, blue", "color": "dark blue", "price": 10},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("cheapest guitar", "c"), ("most expensive guitars", "a"), ("cheapest strap", "d"), ("newest music", "a")],
+)
+def test_an_order_is_of_the_kind_that_is_named(text: str, first: str) -> None:
+    """By whole values of a field; otherwise all that are about as relevant are ordered."""
+    assert ids(judge(text, GUITARS)[0].candidates)[0] == first
+
+
+def test_a_hidden_kind_orders_nothing() -> None:
+    """Fields that the source may not see say nothing."""
+    seen = lambda payload: {name: value for name, value in payload.items() if name != "category"}  # noqa: E731
+    assert ids(judge("cheapest guitar", GUITARS, visible=seen)[0].candidates)[0] == "d"
