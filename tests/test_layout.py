@@ -63,7 +63,7 @@ BUDGET = {
     "operators.runtime": 1156,
     "operators.text": 3521,
     "operators.mapping": 1477,
-    "operators.ranking": 2632,
+    "operators.ranking": 2633,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,

@@ -312,7 +312,8 @@ def _order(
 ) -> _Ordered:
     """The shares of the `similar` candidates that have the order's field."""
     subject = Subject.of(wish, run.facts.text, run.facts.wording.own_name)
-    fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
+    ordered = [document for id_, document in zip(scores, documents, strict=True) if id_ in similar]
+    fields = [wish.field] if wish.field is not None else choose_fields(subject, ordered)
     field = next(iter(fields), INDEXED_AT if subject.dated else None)
     values = [
         order_value(subject, document, field) if field is not None and id_ in similar else None

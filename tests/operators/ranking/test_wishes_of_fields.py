@@ -104,3 +104,10 @@ def test_a_hidden_kind_orders_nothing() -> None:
     """Fields that the source may not see say nothing."""
     seen = lambda payload: {name: value for name, value in payload.items() if name != "category"}  # noqa: E731
     assert ids(judge("cheapest guitar", GUITARS, visible=seen)[0].candidates)[0] == "d"
+
+
+def test_the_field_of_an_order_is_one_that_its_documents_have() -> None:
+    """Though more candidates of another kind have another one."""
+    books = {id_: {"title": "Python", "category": "Book", "year": year} for id_, year in (("a", 2020), ("b", 2024))}
+    events = {id_: {"title": "Event", "category": "Concert", "date": "2026-12-01"} for id_ in "cde"}
+    assert ids(judge("newest book", {**books, **events})[0].candidates)[0] == "b"
