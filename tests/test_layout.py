@@ -59,17 +59,17 @@ MODULES = 300
 SHORT = 3
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 5078,
+    "schemas": 5085,
     "operators.runtime": 1156,
     "operators.text": 3521,
-    "operators.mapping": 1477,
-    "operators.ranking": 2633,
+    "operators.mapping": 1479,
+    "operators.ranking": 2638,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,
     "operators.experiments": 491,
     "operators.wire": 667,
-    "operators.query": 3673,
+    "operators.query": 3675,
     "operators.telemetry": 652,
     "operators.clients": 5143,
     "operators.delivery": 4626,

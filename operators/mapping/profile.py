@@ -289,7 +289,9 @@ class FieldProfile:
         if self.uniqueness > 0.9 and self.share(_SLUG.fullmatch) >= _MOSTLY:
             return 0  # A slug repeats the title.
         named = self.share(lambda text: count_words(text) >= 1 and re.search(r"[^\W\d_]{3}", text))
-        return SHORT.weight * (self.distinct >= 2 and named > 0.8 and median_low(map(len, self.texts)) > 3)
+        # Names such as Jon are short, and so are codes such as EUR.
+        long = median_low(map(len, self.texts)) > 3 or self.share(str.isupper) < _MOSTLY
+        return SHORT.weight * (self.distinct >= 2 and named > 0.8 and long)
 
     def _counts_articles(self) -> bool:
         """True for long whole numbers, nearly all different, of one length as an ISBN is, or that leave gaps."""

@@ -356,6 +356,8 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
     wanted = frozenset({"id"})
     if asked.shape is QueryShape.SEARCH:
         wanted |= query.asked.plan.recipe.reads
+        if query.asked.plan.recipe.reads_searched:
+            wanted |= {*query.retrieval.columns}
         if asked.event.reflections_only:
             wanted |= _ALONE
         if (order_by := asked.event.order_by) is not None:

@@ -4,17 +4,20 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.content import contents, distinct_words
+from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.content import content, contents, distinct_words
+from operators.ranking.properties import Document
 from operators.ranking.run import Run
 from operators.text.phrases import ASKING, classify_text
-from schemas.document import NEIGHBOURS
+from schemas.document import COLUMNS, NEIGHBOURS
 from schemas.recipes.stages import AnswersFirst, SpeakersFirst
 
 _SENTENCE: Final = re.compile("([^.!?…。！？؟\n]+)(.?)", re.DOTALL)
 
 _SPEAKER: Final = re.compile(r"^([^\W\d_][\w'’-]*)(?: [^\W\d_][\w'’.-]*){0,3}:\s", re.MULTILINE)
 """The name of up to four words with which a line begins, such as `Ann Lee: `: the first of its words."""
+
+_NAME: Final = re.compile(r"[^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,3}")
 
 
 def rank_answers(candidates: list[Candidate], stage: AnswersFirst, run: Run) -> list[Candidate]:
@@ -51,11 +54,12 @@ def share_of_questions(text: str) -> float:
 def rank_speakers(candidates: list[Candidate], stage: SpeakersFirst, run: Run) -> list[Candidate]:
     """score - weight * |score| for a message of others, if the query names a speaker of another message.
 
-    A line that begins with `Name: ` is a turn of that speaker. A message whose speaker is unknown keeps its score.
+    A line that begins with `Name: ` is a turn of that speaker, and a field that is a name, such as `author`, has one.
+    A message whose speaker is unknown keeps its score.
 
     Source: own.
     """
-    speakers = [find_speakers(text) for text in contents(run.facts.visible(each.payload) for each in candidates)]
+    speakers = [find_speakers(run.facts.visible(each.payload)) for each in candidates]
     named = distinct_words(run.facts.text or "").intersection(frozenset().union(*speakers))
     if not named:
         return candidates
@@ -67,6 +71,8 @@ def rank_speakers(candidates: list[Candidate], stage: SpeakersFirst, run: Run) -
     return best_first(run.rescore(stage, candidates, scores, {"other": others}))
 
 
-def find_speakers(text: str) -> Collection[str]:
-    """The first names of a text's speakers, folded."""
-    return distinct_words(" ".join(_SPEAKER.findall(text)))
+def find_speakers(payload: Payload) -> Collection[str]:
+    """The folded names of a message's speakers: first names of turns, and all words of fields."""
+    fields = ((path, each.value) for path, held in Document(payload).fields.items() for each in held)
+    names = (value for path, value in fields if path not in COLUMNS and isinstance(value, str))
+    return distinct_words(" ".join([*_SPEAKER.findall(content(payload)), *filter(_NAME.fullmatch, names)]))

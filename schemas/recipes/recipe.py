@@ -237,6 +237,11 @@ class Recipe:
         return frozenset().union(*(stage.reads for stage in self.running))
 
     @cached_property
+    def reads_searched(self) -> bool:
+        """True if a stage reads the fields that words are searched in."""
+        return any(stage.SEARCHED for stage in self.running)
+
+    @cached_property
     def timed(self) -> bool:
         """True if the ranking depends on the query's clock, also where the query names no time."""
         timed = (stage.reads for stage in self.running if not isinstance(stage, Versions | Dedupe))

@@ -30,6 +30,8 @@ class RecipeStage(Strict):
     name: ClassVar[str]
     FIELDS: ClassVar[frozenset[str]] = NOTHING
     """Payload fields of the stage, whatever its parameters are."""
+    SEARCHED: ClassVar[bool] = False
+    """True: it reads the fields that words are searched in, too."""
 
     @property
     def reads(self) -> frozenset[str]:
@@ -198,6 +200,7 @@ class SpeakersFirst(RecipeStage):
 
     name: ClassVar = "speakers"
     FIELDS: ClassVar = TEXTS
+    SEARCHED: ClassVar = True
     weight: Share = Field(default=0.3, description="Share of its score that a message of another speaker loses.")
 
 

@@ -282,7 +282,7 @@ def variants(number: int, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("documents", "read"),
     [
-        ([variants(number) for number in range(120)], ["title", "z", "y", "text"]),
+        ([variants(number) for number in range(120)], ["title", "y", "z", "text"]),
         ([variants(number, y="red") for number in range(120)], None),
         ([variants(number, z=36 + number % 6, y="red") for number in range(120)], ["title", "z", "text"]),
         ([*ARTICLES, *({**each, "a": 9000 + each["a"], "e": "copy"} for each in ARTICLES)], None),

@@ -22,3 +22,10 @@ def test_a_kind_is_known_by_the_values(values: list[str], kind: Kind) -> None:
     """An amount between words is a measure and no identifier, so nobody searches for its words."""
     [found] = profile([{"a": value} for value in values])
     assert found.kind is kind
+
+
+@pytest.mark.parametrize(("values", "weight"), [(("jon", "mia", "ann"), 1), (("EUR", "USD", "CHF"), 0)])
+def test_short_names_are_searched_and_codes_are_not(values: tuple[str, ...], weight: float) -> None:
+    """A colour or the author of a message may have three letters."""
+    [found] = profile([{"by": values[number % 3]} for number in range(60)])
+    assert found.weight == weight

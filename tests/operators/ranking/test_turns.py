@@ -67,20 +67,23 @@ def test_a_document_gains_by_no_question_that_is_not_found_or_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "speakers"),
+    ("payload", "speakers"),
     [
-        ("Ann: I am here.", {"ann"}),
-        ("Ann Lee: It's at 10:30.\nJosé:\nYes: no", {"ann", "josé", "yes"}),
-        ("It was so: she left.", {"it"}),
-        ("http://example.org", set()),
-        ("I told you that she left early: at noon", set()),
-        ("10: ten", set()),
-        ("", set()),
+        ({"text": "Ann: I am here."}, {"ann"}),
+        ({"text": "Ann Lee: It's at 10:30.\nJosé:\nYes: no"}, {"ann", "josé", "yes"}),
+        ({"text": "It was so: she left."}, {"it"}),
+        ({"text": "http://example.org"}, set()),
+        ({"text": "I told you that she left early: at noon"}, set()),
+        ({"text": "10: ten"}, set()),
+        ({}, set()),
+        ({"text": "Thanks", "title": "Hello", "author": "Ann Lee"}, {"ann", "lee"}),
+        ({"text": "Bob: Hi", "from": {"name": "Ann O'Hara"}, "to": ["Zoë"]}, {"bob", "ann", "hara", "zoë"}),
+        ({"text": "Thanks", "namespace": "acme", "_group": "Ann", "size": "XL 42", "why": "It is not for you."}, set()),
     ],
 )
-def test_a_speaker_is_a_name_at_the_beginning_of_a_line(text: str, speakers: set[str]) -> None:
-    """The first of up to four words before a colon and a space, folded."""
-    assert find_speakers(text) == speakers
+def test_a_speaker_is_a_name(payload: dict[str, Any], speakers: set[str]) -> None:
+    """The first of up to four words before a colon at the beginning of a line, or the words of a field; folded."""
+    assert find_speakers(payload) == speakers
 
 
 SAID: Final[dict[str, dict[str, Any]]] = {
@@ -105,6 +108,14 @@ def test_messages_of_others_lose_if_the_query_names_a_speaker(text: str, order: 
     legs = [vector(("a", 0.8), ("b", 0.7), ("c", 0.6), ("d", 0.5), payloads=SAID)]
     ranked = rank(recipe("vector", {"speakers": {"weight": 0.5}}), legs, Facts(text=text)).candidates
     assert [(each.id, each.score) for each in ranked] == order
+
+
+def test_a_field_names_the_speaker() -> None:
+    """As the author of an export's messages does."""
+    payloads = {"a": {"text": "I painted.", "author": "Ann Lee"}, "b": {"text": "So did I.", "author": "Bob Ray"}}
+    legs = [vector(("a", 0.8), ("b", 0.7), payloads=payloads)]
+    ranked = rank(recipe("vector", {"speakers": {"weight": 0.5}}), legs, Facts(text="What did Bob do?")).candidates
+    assert [(each.id, each.score) for each in ranked] == [("b", 0.7), ("a", 0.4)]
 
 
 def test_the_speaker_of_a_hidden_text_is_unknown() -> None:
