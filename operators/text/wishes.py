@@ -118,9 +118,8 @@ class _Reader:
             return None
         start = self._with_connectors(found.start, least) if isinstance(found.wish, Limit) else found.start
         end = self._skip(found.end, "link", 1)
-        return _Found(
-            start, end, found.wish.model_copy(update={"words": "" if found.stays else self._words(start, end)})
-        )
+        words = "" if found.stays else self._words(start, end)
+        return _Found(start, end, found.wish.model_copy(update={"words": words}))
 
     def _words(self, start: int, end: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
