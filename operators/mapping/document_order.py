@@ -25,6 +25,9 @@ _CONVERSATIONS: Final = re.compile(
 )
 """Fields as columns: `channel`, `threadId`, `channel.name`; `ticket_type` tells no conversations apart."""
 
+_REPLY: Final = re.compile(r"(?:(?:re|fwd?|aw|wg|sv|tr|rif)\s*:\s*)*", re.IGNORECASE)
+"""Beginnings of the subject of an answer, or of a message that is passed on."""
+
 _WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 _LEAST: Final = 3
 """Documents of a group at least, on average."""
@@ -42,7 +45,7 @@ class DocumentOrder(NamedTuple):
 def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfile]) -> DocumentOrder | None:
     """The order of the documents, if they follow one another. Of the fields with a role, only a time orders."""
     title = named.get("title")
-    if (title is not None and not _is_shared(title)) or "text" not in named:
+    if (title is not None and not _is_subject(title)) or "text" not in named:
         return None
     others = [each for each in profiles if each.presence >= NEARLY_ALL and each not in named.values()]
     groups = [each for each in others if each.kind in _GROUPED and not each.listed and _is_shared(each)]
@@ -63,6 +66,12 @@ def find_order(profiles: Sequence[FieldProfile], named: Mapping[str, FieldProfil
 
 def _is_shared(each: FieldProfile) -> bool:
     return each.distinct * _LEAST <= len(each.rows)
+
+
+def _is_subject(title: FieldProfile) -> bool:
+    """True for titles that messages share with those that they answer."""
+    subjects = {_REPLY.sub("", str(each)).casefold() for each in title.rows.values()}
+    return len(subjects) * _LEAST <= len(title.rows)
 
 
 def _follow(

@@ -17,7 +17,11 @@ _SENTENCE: Final = re.compile("([^.!?…。！？؟\n]+)(.?)", re.DOTALL)
 _SPEAKER: Final = re.compile(r"^([^\W\d_][\w'’-]*)(?: [^\W\d_][\w'’.-]*){0,3}:\s", re.MULTILINE)
 """The name of up to four words with which a line begins, such as `Ann Lee: `: the first of its words."""
 
-_NAME: Final = re.compile(r"[^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,3}")
+_NAME: Final = re.compile(r"([^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,3})(?: <[^<>]*>)?")
+"""A whole name of up to four words; behind it there may be an address, as in mails."""
+
+_RECEIVING: Final = frozenset({"to", "cc", "bcc", "recipient", "recipients"})
+"""Names of fields with those who did not speak."""
 
 
 def rank_answers(candidates: list[Candidate], stage: AnswersFirst, run: Run) -> list[Candidate]:
@@ -73,6 +77,7 @@ def rank_speakers(candidates: list[Candidate], stage: SpeakersFirst, run: Run) -
 
 def find_speakers(payload: Payload) -> Collection[str]:
     """The folded names of a message's speakers: first names of turns, and all words of fields."""
-    fields = ((path, each.value) for path, held in Document(payload).fields.items() for each in held)
-    names = (value for path, value in fields if path not in COLUMNS and isinstance(value, str))
-    return distinct_words(" ".join([*_SPEAKER.findall(content(payload)), *filter(_NAME.fullmatch, names)]))
+    fields = Document(payload).fields.items()
+    values = (each.value for path, held in fields if path not in _RECEIVING.union(COLUMNS) for each in held)
+    names = (found[1] for each in values if isinstance(each, str) and (found := _NAME.fullmatch(each)))
+    return distinct_words(" ".join([*_SPEAKER.findall(content(payload)), *names]))

@@ -85,6 +85,16 @@ def test_what_only_counts_or_sorts_is_no_conversation(name: str) -> None:
     assert ("title" in found.roles, found.qdrant.get("context")) == (True, None)
 
 
+@pytest.mark.parametrize(("again", "found"), [("Re: {}", True), ("AW: Re:  {}", True), ("On {} again", False)])
+def test_the_subject_of_an_answer_is_no_title_of_its_own(again: str, found: bool) -> None:
+    """Mails of a thread follow one another."""
+    mails = [
+        {**each, "subject": (again if at >= 20 else "{}").format(f"{WORDS[at % 4]} number {at % 20 if found else at}")}
+        for at, each in enumerate(talk(300, "thread"))
+    ]
+    assert (chosen(mails)[1] == "conversation") is found
+
+
 def test_documents_with_titles_stand_by_themselves() -> None:
     """Articles that are numbered within their section follow nothing."""
     articles = [

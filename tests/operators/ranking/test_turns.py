@@ -77,7 +77,9 @@ def test_a_document_gains_by_no_question_that_is_not_found_or_shown() -> None:
         ({"text": "10: ten"}, set()),
         ({}, set()),
         ({"text": "Thanks", "title": "Hello", "author": "Ann Lee"}, {"ann", "lee"}),
-        ({"text": "Bob: Hi", "from": {"name": "Ann O'Hara"}, "to": ["Zoë"]}, {"bob", "ann", "hara", "zoë"}),
+        ({"text": "Bob: Hi", "from": {"name": "Ann O'Hara"}, "with": ["Zoë"]}, {"bob", "ann", "hara", "zoë"}),
+        ({"text": "Hi", "from": "Ann Lee <ann@north.example>", "to": "Bob Ray <bob@north.example>"}, {"ann", "lee"}),
+        ({"text": "Hi", "from": "ann@north.example"}, set()),
         ({"text": "Thanks", "namespace": "acme", "_group": "Ann", "size": "XL 42", "why": "It is not for you."}, set()),
     ],
 )
