@@ -61,7 +61,7 @@ SHORT = 3
 BUDGET = {
     "schemas": 5085,
     "operators.runtime": 1156,
-    "operators.text": 3521,
+    "operators.text": 3524,
     "operators.mapping": 1485,
     "operators.ranking": 2642,
     "operators.access": 577,

@@ -102,6 +102,9 @@ price desc: most expensive|priciest|dearest|teuerst+|le plus cher|la plus chere|
 date desc: newest|most recent|latest|neuest+|neust+|aktuellst+|jungst+|le plus recent|la plus recente|
  les plus recents|les plus recentes
 date asc: oldest|earliest|altest+|le plus ancien|la plus ancienne|les plus anciens|les plus anciennes
+stars desc: highest rated|best rated|top rated|bestbewertet+|hochstbewertet+|le mieux note|la mieux notee|
+ les mieux notes|les mieux notees
+stars asc: worst rated|lowest rated|le moins bien note|la moins bien notee
 weight asc: lightest|leichtest+|le plus leger|la plus legere|les plus legers|les plus legeres
 weight desc: heaviest|schwerst+|le plus lourd|la plus lourde|les plus lourds|les plus lourdes
 """

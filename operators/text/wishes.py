@@ -213,7 +213,7 @@ class _Reader:
         if unit is None and not about:
             # "More than 4 ports" is a limit, as is "headphones under 50". "Under 18 drivers" has an age.
             counted = self._is_word(end)
-            is_amount = not counted or (bound in {"lt", "lte"} and measure.number > measures.OLDEST)
+            is_amount = not counted or bound == "lte" or (bound == "lt" and measure.number > measures.OLDEST)
             if said.strength != "strong" and (said.strength != "weak" or not is_amount):
                 return None
             about = [self._text(end)] if counted else []
@@ -241,7 +241,8 @@ class _Reader:
         at = start - 1
         while at > 0 and (self._is(at, "connector") or self._text(at) == ":"):
             at -= 1
-        subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
+        # What is "4 years old under 30" is a price.
+        subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 and not self._is(at, "adjective") else frozenset()
         measured = subjects_in(unit.kind) if unit is not None else frozenset()
         # A "battery under 20" is a thing and no property of one.
         known = measured or self.vocabulary.words["property"]
@@ -282,7 +283,7 @@ class _Reader:
         if measure is None or (at and self._is_hyphened(at, at + 1)):
             return None
         unit, end = measure.unit, measure.end
-        counted = unit is None and self._is_word(end)
+        counted = self._is_word(end) if unit is None else bool(subjects_of(self._text(end)))
         behind = self._phrase(end + counted, self.vocabulary.behind)
         if behind is None:
             return None
@@ -369,7 +370,7 @@ class _Reader:
             # The other languages put it behind the verb.
             return self._is(at - 1, "relative")
         negates = self._is(0, "question") or self._is(at - 1, "auxiliary") or self._is(at - 1, "pronoun")
-        return not negates and self._is_word(at - 1)
+        return not negates and (self._is_word(at - 1) or self.tokens[at - 1].number is not None)
 
     def _clause(self, at: int) -> int | None:
         """The token behind the negation of a relative clause: "that is not", "which do not", "that don't"."""
