@@ -63,7 +63,7 @@ BUDGET = {
     "operators.runtime": 1156,
     "operators.text": 3524,
     "operators.mapping": 1485,
-    "operators.ranking": 2642,
+    "operators.ranking": 2649,
     "operators.access": 577,
     "operators.caching": 588,
     "operators.evaluation": 494,

@@ -209,7 +209,7 @@ class Subject:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
         words = words_in(self.names(path))
         subjects = frozenset().union(*map(subjects_of, words))
-        if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
+        if not self.numbers(path, values) and not (self.exact and subjects & self.about):
             return 0
         if self.dated and "due" in subjects - self.about:
             return 0
@@ -236,6 +236,14 @@ class Subject:
             return 0
         hinted = any(not subjects.isdisjoint(subjects_of(other)) for other in self.others)
         return 64 * called + 16 * shared + 8 * measured + 4 * implied + 2 * bool(said) + hinted
+
+    def numbers(self, path: str, values: Sequence[Value]) -> list[float]:
+        """The numbers of a field's values, or how many texts there are of what the query counts: "5 ingredients"."""
+        found = [number for each in values if (number := self.number(each, path)) is not None]
+        counts = self.unit is None and len(values) > 1 and all(isinstance(each.value, str) for each in values)
+        if found or not counts or not any(is_alike(word, noun) for word in words_in(path) for noun in self.nouns):
+            return found
+        return [float(len(values))]
 
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
@@ -334,7 +342,7 @@ def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> lis
         if subject.exact:
             said += [simplify(str(each.value)) for each in values]
         else:
-            said += [number for each in values if (number := subject.number(each, path)) is not None]
+            said += subject.numbers(path, values)
     return said
 
 

@@ -22,6 +22,8 @@ ACQUIRED: list[dict[str, Any]] = [
         ("flat below 1000 dates", [{"rent": 850, "dates": 2000}, {"rent": 950, "dates": 20}], [1, 0]),
         ("flat with up to 500 euros", [{"rent": 400}, {"rent": 600}], [0, 1]),
         ("hall below 500 valencia", [{"rent": 850}, {"rent": 950}], [0, 0]),
+        ("salad with max 3 ingredients", [{"ingredients": ["a", "b", "c"]}, {"ingredients": [*"abcd"]}], [0, 1]),
+        ("salad with max 3 ingredients", [{"ingredients": "a, b, c, d"}, {"ingredients": 2}], [UNKNOWN, 0]),
         ("sleeps at least 6", [{"sleeps": 6, "rent": 5}, {"sleeps": 4, "rent": 50}], [0, 1]),
         ("house serves at least 6", [{"sleeps": 6, "rent": 5}, {"sleeps": 4, "rent": 50}], [0, 1]),
         ("flat with at least 3 bedrooms", [{"beds": 3}, {"beds": 2}, "Three bedrooms"], [0, 1, 0]),
