@@ -250,6 +250,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "reflections": _reflections,
     "composite": _composite,
     "answers": _answers,
+    "speakers": lambda legs, parameters, values, before: before - parameters["weight"] * abs(before) * values["other"],
     "temporal": _temporal,
     "near": _near,
     "versions": _versions,

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from operators.ranking.run import Facts
 from operators.ranking.turns import find_speakers, share_of_questions
+from tests.operators.ranking.payloads import explained
 from tests.operators.ranking.pools import rank, recipe, vector
+from tests.operators.ranking.recompute import recompute
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,10 @@ def test_a_field_names_the_speaker() -> None:
 def test_the_speaker_of_a_hidden_text_is_unknown() -> None:
     """A score below 0 falls, too."""
     legs = [vector(("b", 0.7), ("a", -0.8), payloads=SAID)]
-    asked = Facts(text="Where is Bob?")
+    asked = Facts(text="Where is Bob?", explain=True)
     stage = recipe("vector", {"speakers": {"weight": 0.5}})
-    assert [each.score for each in rank(stage, legs, asked).candidates] == [0.7, pytest.approx(-1.2)]
+    ranked = rank(stage, legs, asked)
+    assert [each.score for each in ranked.candidates] == [0.7, pytest.approx(-1.2)]
+    for each in ranked.candidates:
+        assert list(recompute(explained(ranked, each.id)))[-1].recomputed == each.score
     assert [each.score for each in rank(stage, legs, replace(asked, visible=lambda _: {})).candidates] == [0.7, -0.8]
