@@ -158,7 +158,7 @@ def _seconds(form: str, value: Any) -> float:
 
 def _read_words(value: str) -> float:
     """Unix seconds of a day whose month is a word in English, German or French, and of a time of that day behind it."""
-    text = " ".join(simplify(value).split())
+    text = " ".join(simplify(value[: _LONGEST + 1]).split())
     first = re.search(r"\d", text) if re.search(r"[a-z]{3}", text) else None
     starts = (0, first.start()) if first is not None else ()
     found = next(filter(None, (period_at(text, at, None) for at in starts)), None)
