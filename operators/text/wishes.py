@@ -212,9 +212,9 @@ class _Reader:
             return None
         if unit is None and not about:
             # "More than 4 ports" is a limit, as is "headphones under 50". "Under 18 drivers" has an age.
-            counted = self._is_word(end)
-            is_amount = not counted or bound == "lte" or (bound == "lt" and measure.number > measures.OLDEST)
-            if said.strength != "strong" and (said.strength != "weak" or not is_amount):
+            counted, led = self._is_word(end), not start or self._is(start - 1, "connector")
+            is_amount = led if bound == "lte" else bound == "lt" and measure.number > measures.OLDEST
+            if said.strength != "strong" and (said.strength != "weak" or (counted and not is_amount)):
                 return None
             about = [self._text(end)] if counted else []
         return _Found(start, end, _limit({bound: measure.number}, unit, about))

@@ -259,6 +259,8 @@ READ: Final[list[tuple[str, ...]]] = [
 NONE: Final = [
     "iphone 15 pro max 256 gb",
     "songs from the 1990s",
+    "air max 90 shoes",
+    "air max 270 black",
     "kids under 5 learning",
     "over 50 fitness",
     "laws for under 18 drivers",
